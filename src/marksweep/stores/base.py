@@ -1,11 +1,11 @@
-"""What a store is: segments, stash and journal in one location, and a lock.
+"""The store protocol: segments, stash and journal in one location, and a lock.
 
-    segments   what is live, per workspace, with a version that grows with every write
-    stash      what was swept, whole, searchable
-    journal    what was shown and done, append-only
+    segments   live segments per workspace, with a version that increases with every write
+    stash      swept segments, complete and searchable
+    journal    plans shown and operations done, append-only
 
-Each call is atomic on its own. The collector is responsible for what spans several calls (stash,
-journal, sweep): it works under `lock` and repairs what a crash left half done.
+Each call is atomic. The collector is responsible for operations that span several calls (stash,
+journal, sweep): it holds `lock` and repairs what a crash left unfinished.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from marksweep.errors import BadInput
 from marksweep.model import Entry, Event, Segment, Stashed, Step
 
 DEFAULT_WORKSPACE = "default"
-"""The workspace that is used when none is named."""
+"""The workspace used when none is named."""
 
 
 class Changes(msgspec.Struct, frozen=True, gc=False):
-    """What happened in a workspace after some version."""
+    """Changes in a workspace after some version."""
 
     version: int
     put: tuple[Segment, ...] = ()
     removed: tuple[str, ...] = ()
     complete: bool = False
-    """`put` is everything there is; whatever else the reader knew is gone."""
+    """`put` holds every live segment; anything else the reader has is gone."""
 
 
 class Query(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What to look for. Every filter that is given must match; words rank."""
+    """A search. Every given filter must match; words rank."""
 
     words: str = ""
     """Free text: any of the words may match, more and rarer matches rank higher.
 
-    Text without a single letter or digit finds nothing; the empty text asks for no words.
+    Text without a letter or digit finds nothing; an empty string means no word search.
     """
     types: tuple[str, ...] = ()
     file_path: str | None = None
     tags: tuple[str, ...] = ()
-    """All of these."""
+    """All must be present."""
     task_id: str | None = None
     since: datetime | None = None
     """Created at or after."""
@@ -74,7 +74,7 @@ class Query(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @classmethod
     def of(cls, words: str, filters: Mapping[str, object]) -> Query:
-        """Build a query from named filters; accept lists for tuples, refuse unknown names."""
+        """Build a query from named filters; accept lists for tuples, reject unknown names."""
         known = set(cls.__struct_fields__) - {"words"}
         unknown = sorted(set(filters) - known)
         if unknown:
@@ -86,7 +86,7 @@ Found = TypeVar("Found")
 
 
 class Hit(msgspec.Struct, Generic[Found], frozen=True):
-    """A match, and how good it is: high is better."""
+    """A match and its score: higher is better."""
 
     found: Found
     score: float
@@ -96,12 +96,12 @@ class PlanRetention(msgspec.Struct, frozen=True, gc=False):
     """How long a journal keeps plans that nobody applied. Applied plans are kept forever."""
 
     days: float = 7.0
-    """Longer lets old plans still be collected by their id, and takes more room."""
+    """Higher lets older plans still be collected by id, and takes more space."""
     plans: int = 20
-    """How many of the newest are kept. A plan takes about 150 bytes for each segment it sweeps."""
+    """How many of the newest are kept. A plan takes about 150 bytes per segment it sweeps."""
 
     def shown_since(self, now: datetime) -> datetime:
-        """Return the time since which shown plans are kept."""
+        """Return the cutoff time: plans shown since then are kept."""
         try:
             return now - timedelta(days=self.days)
         except OverflowError:
@@ -109,7 +109,7 @@ class PlanRetention(msgspec.Struct, frozen=True, gc=False):
 
 
 KEEP_PLANS = PlanRetention()
-"""What a store keeps by default."""
+"""The default retention."""
 
 
 class JournalSize(msgspec.Struct, frozen=True, gc=False):
@@ -123,9 +123,9 @@ class SegmentStore(Protocol):
     """The live segments of each workspace."""
 
     def changes(self, workspace: str, since: int = 0) -> Changes:
-        """Return what was put or removed after version `since`; from 0, everything.
+        """Return changes after version `since`, or everything if it is 0.
 
-        In any order. Cheap if nothing changed. A store that no longer knows what was removed
+        In any order; cheap if nothing changed. A store that no longer knows what was removed
         since then, or never had that version, returns everything.
         """
         ...
@@ -133,10 +133,10 @@ class SegmentStore(Protocol):
     def write(
         self, workspace: str, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()
     ) -> int:
-        """Put and remove in one step, all or nothing; return the new version.
+        """Put and remove atomically; return the new version.
 
         A put replaces the segment with that id. Removing an unknown id is not an error. An id
-        that is both removed and put is there afterwards.
+        that is both removed and put exists afterwards.
         """
         ...
 
@@ -145,15 +145,15 @@ class SegmentStore(Protocol):
         ...
 
     def workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold live segments, sorted."""
+        """List the workspaces with live segments, sorted by name."""
         ...
 
 
 class Stash(Protocol):
-    """Swept segments. One segment may be there once per plan that swept it."""
+    """Swept segments. A segment may have one entry per plan that swept it."""
 
     def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
-        """Store entries, all or nothing. Same plan and segment: the entry is replaced."""
+        """Store entries atomically. An entry with the same plan and segment is replaced."""
         ...
 
     def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
@@ -165,7 +165,7 @@ class Stash(Protocol):
         ...
 
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
-        """Drop a plan's entries, all or nothing. Unknown ids are not an error."""
+        """Drop a plan's entries atomically. Unknown ids are not an error."""
         ...
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
@@ -173,7 +173,7 @@ class Stash(Protocol):
         ...
 
     def entries(self, workspace: str) -> Iterator[Stashed]:
-        """Read all entries, oldest first, a few at a time."""
+        """Read all entries, oldest first, in batches."""
         ...
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
@@ -186,7 +186,7 @@ class Stash(Protocol):
 
 
 class EntryFilter(TypedDict, total=False):
-    """Which entries of a journal to read. An omitted, empty or None field filters nothing."""
+    """Which journal entries to read. An omitted, empty or None field filters nothing."""
 
     events: Collection[Event]
     plan_id: str | None
@@ -194,15 +194,15 @@ class EntryFilter(TypedDict, total=False):
 
 
 class Journal(Protocol):
-    """The record of plans and sweeps. Entries of what was done never change.
+    """The record of plans and sweeps. Entries of operations never change.
 
-    Plans that nobody applied expire as the store's PlanRetention says, whenever one is shown.
+    Unapplied plans expire by the store's PlanRetention, whenever a plan is shown.
     """
 
     def append(self, workspace: str, entry: Entry) -> Entry:
         """Append an entry, durably unless it only closes an operation; return it numbered.
 
-        A plan that is shown again is stored once: the entry that has it is returned.
+        A plan shown again is stored once: its existing entry is returned.
         """
         ...
 
@@ -211,11 +211,11 @@ class Journal(Protocol):
         ...
 
     def entries(self, workspace: str) -> Iterator[Entry]:
-        """Read all entries, oldest first, a few at a time."""
+        """Read all entries, oldest first, in batches."""
         ...
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
-        """Remove the content of segments from all entries, as `redacted` does; count them."""
+        """Apply `redacted` to all entries; return how many changed."""
         ...
 
     def size(self, workspace: str) -> JournalSize:
@@ -224,7 +224,7 @@ class Journal(Protocol):
 
 
 class Store(Protocol):
-    """One place that holds all three, for any number of workspaces and processes."""
+    """Segments, stash and journal, for any number of workspaces and processes."""
 
     @property
     def segments(self) -> SegmentStore:
@@ -238,29 +238,29 @@ class Store(Protocol):
 
     @property
     def journal(self) -> Journal:
-        """The record."""
+        """The record of plans and sweeps."""
         ...
 
     def all_workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold anything, live or swept or in the journal, sorted."""
+        """List the workspaces with live segments, a stash or a journal, sorted by name."""
         ...
 
     def lock(self, workspace: str) -> AbstractContextManager[None]:
-        """Hold a workspace for one sweep, across processes; StoreBusy if it takes too long.
+        """Lock a workspace for one sweep, across processes; StoreBusy on timeout.
 
-        A holder that dies releases it. The same thread may take it again.
+        Released if the holder dies. The same thread may take it again.
         """
         ...
 
     def scrub(self) -> tuple[str, ...]:
-        """Make what was removed unreadable in the store's files, too.
+        """Erase removed content from the store's files.
 
-        Returns what could not be done now, as text: it is tried again when the store is opened.
+        Returns messages about what could not be erased; it is retried when the store is opened.
         """
         ...
 
     def size(self) -> int:
-        """Measure it in bytes: its files, or its server's memory. StoreError if that fails."""
+        """Return the bytes of its files, or of its server's memory; StoreError on failure."""
         ...
 
     def close(self) -> None:
@@ -275,7 +275,7 @@ REDACTED = "redacted"
 def redacted(entry: Entry, segment_ids: Collection[str]) -> Entry:
     """Remove the content of segments from an entry: reasons and stand-ins.
 
-    Ids, actions and sizes stay. A plan that was only shown is removed, so that nobody applies it.
+    Ids, actions and sizes stay. A plan that was only shown is removed, so nobody can apply it.
     """
     if entry.plan is None or not any(_names(step, segment_ids) for step in entry.plan.steps):
         return entry

@@ -1,7 +1,7 @@
-"""A file of lines that is complete or absent: compressed, counted, checksummed.
+"""A file of lines, written atomically: compressed, counted, checksummed.
 
-The first line says what it is, each further line holds one item, the last holds the count and a
-checksum of all before it. A file gets its name only when it is complete and on disk, and is
+The first line is a header, each further line holds one item, and the last holds the count and a
+checksum of all lines before it. A file gets its name only when it is complete and on disk, and is
 readable by its owner only.
 """
 
@@ -37,7 +37,7 @@ LONGEST_LINE = 1 << 28
 
 
 class Footer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a file holds."""
+    """The item count and checksum of a file."""
 
     items: int
     sha256: str
@@ -57,13 +57,13 @@ class LineWriter:
         self._header = header
 
     def __enter__(self) -> Self:
-        """Begin the file."""
+        """Create the file and write its header."""
         try:
             make_folder(self._part.parent)
             self._raw = open_new(self._part)
         except OSError as error:
             raise StoreError(
-                f"no backup can be written to {self.path}: {error}. Name a place for files."
+                f"cannot write a backup to {self.path}: {error}. Choose another location."
             ) from error
         self._file = gzip.GzipFile("", "wb", fileobj=self._raw, compresslevel=3)
         self._write(self._header)
@@ -107,7 +107,7 @@ def first_line(path: Path) -> bytes:
 
 
 def check_lines(path: Path, check: Callable[[bytes], object]) -> int:
-    """Read a whole file, check every item and the checksum, and count the items.
+    """Check every item and the checksum of a file; return the number of items.
 
     StoreCorrupt if it is damaged, or if `check` raises a ValueError for an item.
     """
@@ -132,14 +132,14 @@ def check_lines(path: Path, check: Callable[[bytes], object]) -> int:
 
 
 def read_items(path: Path) -> Iterator[bytes]:
-    """Read the items of a file that was checked."""
+    """Read the items of a checked file."""
     lines = _raw_lines(path)
     next(lines, None)
     return (raw for raw in lines if not raw.startswith(END))
 
 
 def decoded(path: Path, decode: Callable[[bytes], Decoded], raw: bytes) -> Decoded:
-    """Decode a line, or say that the file is damaged."""
+    """Decode a line; StoreCorrupt if that fails."""
     try:
         return decode(raw)
     except ValueError as error:
@@ -147,7 +147,7 @@ def decoded(path: Path, decode: Callable[[bytes], Decoded], raw: bytes) -> Decod
 
 
 def damaged(path: Path, why: str) -> StoreCorrupt:
-    """Say that a file cannot be used."""
+    """Return the error for a damaged file."""
     return StoreCorrupt(
         f"{path} is not a whole backup: {why}. The file is left as it is; use another one."
     )

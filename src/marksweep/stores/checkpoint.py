@@ -1,4 +1,4 @@
-"""Everything in one workspace as plain JSON data, for a host's own checkpoints."""
+"""Everything in one workspace as plain JSON data, for a host's checkpoints."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from marksweep.model import Entry, Event, Plan, Segment, Stashed
 from marksweep.stores.base import Store
 
 STATE_VERSION = 1
-"""Format of a checkpoint. Raised when an older marksweep could not read a newer one."""
+"""Checkpoint format. Incremented when an older marksweep could not read a newer one."""
 
 replace = msgspec.structs.replace
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """One workspace: what is live, what was swept, and the sweeps that can be undone."""
+    """One workspace: live segments, stash, and the sweeps that can be undone."""
 
     version: int
     dialect: str
@@ -46,7 +46,7 @@ def get_state(store: Store, workspace: str, dialect: str) -> object:
 
 
 def forget(store: Store, workspace: str) -> None:
-    """Delete everything in a workspace; its journal keeps that something was done."""
+    """Delete everything in a workspace; its journal keeps a redacted record."""
     with store.lock(workspace):
         live = [segment.segment_id for segment in store.segments.changes(workspace).put]
         stash = list(store.stash.entries(workspace))
@@ -61,14 +61,14 @@ def _made_in(plan: Plan) -> set[str]:
 
 
 def put_state(store: Store, workspace: str, state: object) -> str:
-    """Fill an empty workspace from what `get_state` returned; return its dialect."""
+    """Restore an empty workspace from a `get_state` result; return its dialect."""
     try:
         checkpoint = msgspec.convert(state, Checkpoint)
     except msgspec.ValidationError as error:
         raise BadInput(f"this is not a state of a conversation: {error}.") from error
     if checkpoint.version != STATE_VERSION:
         raise BadInput(
-            f"the state is of version {checkpoint.version}; this marksweep reads {STATE_VERSION}."
+            f"the state has version {checkpoint.version}; this marksweep reads {STATE_VERSION}."
         )
     with store.lock(workspace):
         if store.segments.changes(workspace).put or store.stash.count(workspace, 1):

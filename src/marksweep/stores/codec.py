@@ -1,7 +1,7 @@
-"""Nouns to JSON bytes and back, for every store that keeps bytes.
+"""Encode nouns as JSON bytes and decode them, for every store that keeps bytes.
 
-Text that is not valid Unicode (a lone surrogate, as `os.fsdecode` gives for odd file names) goes
-through `json` with escapes, so that it is read back unchanged.
+Text that is not valid Unicode (a lone surrogate, as `os.fsdecode` returns for odd file names) is
+escaped by `json`, so that it is read back unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Codec(Generic[Noun]):
-    """JSON bytes for one kind of noun."""
+    """JSON encoder and decoder for one kind of noun."""
 
     def __init__(
         self, kind: type[Noun], renewed: Callable[[object], object] = lambda found: found
@@ -34,21 +34,21 @@ class Codec(Generic[Noun]):
         self._decode_list = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
 
     def encode(self, noun: Noun) -> bytes:
-        """Write a noun as JSON."""
+        """Encode a noun as JSON."""
         try:
             return self._encode(noun)
         except UnicodeEncodeError:
             return json.dumps(msgspec.to_builtins(noun), separators=(",", ":")).encode()
 
     def decode(self, body: bytes) -> Noun:
-        """Read a noun; a ValueError says what is wrong with it."""
+        """Decode a noun; ValueError if it is invalid."""
         try:
             return self._decode(body)
         except msgspec.DecodeError:
             return msgspec.convert(self._renewed(json.loads(body)), self._kind)
 
     def decode_all(self, bodies: Sequence[bytes]) -> list[Noun]:
-        """Read many nouns at once, which is faster than one by one."""
+        """Decode many nouns at once, which is faster than one by one."""
         try:
             return self._decode_list(b"[" + b",".join(bodies) + b"]")
         except msgspec.DecodeError:
@@ -62,11 +62,11 @@ RENAMED = {
     "tokens": "size",
     "kept": "blockers",
 }
-"""Field names of plans and reports in version 0.1, and their names now."""
+"""Field names of plans and reports in version 0.1, and their current names."""
 
 
 def _renewed(found: object) -> object:
-    """Read an entry that version 0.1 wrote: its plans and reports counted tokens, by name."""
+    """Rename the fields of plans and reports in an entry that version 0.1 wrote."""
     if isinstance(found, list):
         return [_renewed(each) for each in found]
     if not isinstance(found, dict):
@@ -83,6 +83,6 @@ ENTRY = Codec(Entry, _renewed)
 
 
 def microseconds(at: datetime) -> int:
-    """Count microseconds since 1970, exactly; a naive time is read as UTC."""
+    """Return the exact microseconds since 1970; a naive time is read as UTC."""
     aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return (aware - _EPOCH) // _MICROSECOND

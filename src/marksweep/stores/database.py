@@ -1,6 +1,6 @@
-"""A SQLite file: private, in write-ahead mode, for any number of threads and processes.
+"""A SQLite file: private, in WAL mode, for any number of threads and processes.
 
-Every use is one transaction. One thread writes at a time; readers may have separate
+Each use is one transaction. One thread writes at a time; readers may have separate
 connections. Errors say what went wrong and what to do.
 """
 
@@ -19,39 +19,39 @@ from marksweep.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew
 from marksweep.stores.files import check_writable, make_database, unusable
 
 WRITE_AHEAD = "PRAGMA journal_mode = WAL"
-"""Let readers and one writer work at once. Answers with the mode it got."""
+"""Let readers and one writer work concurrently. Returns the resulting mode."""
 
 SYNC_AT_CHECKPOINTS = "PRAGMA synchronous = NORMAL"
-"""Commits survive a kill; a power cut may take the last ones, never one out of order."""
+"""Commits survive a kill; a power cut may lose the last ones, but never leaves a gap."""
 
 SYNC_AT_COMMIT = "PRAGMA synchronous = FULL"
-"""Commits survive a power cut, and with them all before."""
+"""Commits survive a power cut, and so do all earlier ones."""
 
 READ_SCHEMA = """
     SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_user_version
 """
-"""Which version of the schema the file has, 0 for a new file; and whether anything is in it.
+"""The file's schema version, 0 for a new file, and whether it contains anything.
 
-One statement, so that both are of one state of the file: another process may just be making it.
+One statement, so that both are consistent: another process may be creating the file.
 """
 
 WRITE_SCHEMA_VERSION = "PRAGMA user_version = {version:d}"
-"""Set the version of the schema. Pragmas take no parameters; the number is a constant."""
+"""Set the schema version. Pragmas take no parameters; the number is a constant."""
 
 BEGIN_READING = "BEGIN"
-"""See one state of the file across several reads."""
+"""Run several reads on one snapshot."""
 
 BEGIN_WRITING = "BEGIN IMMEDIATE"
-"""Become the one writer; wait for another if necessary."""
+"""Take the write lock; wait for another writer if necessary."""
 
 SCRUB_BEGINS = "CREATE TABLE IF NOT EXISTS unfinished_scrub (begun INTEGER)"
-"""Note that removed content may still be in the files."""
+"""Record that removed content may still be in the files."""
 
 SCRUB_IS_UNFINISHED = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'unfinished_scrub')"
 """Whether a scrub was started and not finished."""
 
 SCRUB_ENDS = "DROP TABLE IF EXISTS unfinished_scrub"
-"""All removed content is gone from the files."""
+"""Record that all removed content is gone from the files."""
 
 MERGE_WORDS = "INSERT INTO {table} ({table}) VALUES ('optimize')"
 """Rewrite an FTS5 index without the words of removed rows.
@@ -63,23 +63,23 @@ REWRITE_FILE = "VACUUM"
 """Rewrite the whole file without removed content."""
 
 EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
-"""Write the log back into the file and truncate it. Returns first whether a reader prevented it."""
+"""Checkpoint and truncate the log. The first column says whether a reader prevented it."""
 
 _PAUSE = 0.01
 
 _left_to_parents: list[object] = []
-"""Connections that a forked child found in its copy of memory. Only the parent may close them."""
+"""Connections that a forked child inherited. Only the parent may close them."""
 
 
 class Schema(NamedTuple):
-    """What a file holds."""
+    """The schema of a file."""
 
     version: int
     """The version that this code reads and writes."""
     upgrade: Callable[[sqlite3.Connection, int], None]
     """Migrates a file from an older version, 0 for a new one. Runs in one transaction."""
     settings: tuple[str, ...] = ()
-    """Statements that each connection starts with."""
+    """Statements to run on each new connection."""
     words: tuple[str, ...] = ()
     """The tables that are word indexes."""
 
@@ -112,7 +112,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """See one state of the file for several reads."""
+        """Run several reads on one snapshot of the file."""
         with self.asking() as database:
             database.execute(BEGIN_READING)
             try:
@@ -123,19 +123,19 @@ class Database:
 
     @contextmanager
     def asking(self) -> Iterator[sqlite3.Connection]:
-        """Read what one statement returns: it sees one state of the file."""
+        """Run one read statement; it sees one snapshot of the file."""
         with self._errors(), self._readers.borrowed() as database:
             yield database
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Change the file: all of the block, or nothing if it raises."""
+        """Run the block as one write transaction; roll back if it raises."""
         with self._errors(), self._writer.borrowed() as database, self._transaction(database):
             yield database
 
     @contextmanager
     def writing_durably(self) -> Iterator[sqlite3.Connection]:
-        """Change the file so that this, and all that was written before, survives a power cut."""
+        """Write as `writing` does; this and all earlier writes survive a power cut."""
         with self._errors(), self._writer.borrowed() as database:
             database.execute(SYNC_AT_COMMIT)
             try:
@@ -154,7 +154,7 @@ class Database:
             if self._finish_scrub(database):
                 return ()
         return (
-            f"{self.path} and its log hold what was removed while another process reads from them; "
+            f"{self.path} and its log hold removed content while another process reads from them; "
             "it goes when the store is next opened, or scrubbed again",
         )
 
@@ -217,7 +217,7 @@ class Database:
         return database
 
     def _wait_for_write_ahead(self, database: sqlite3.Connection) -> None:
-        """Switch the mode. SQLite does not wait for this lock when two open the file at once."""
+        """Switch to WAL. SQLite does not wait for this lock when two open the file at once."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -230,7 +230,7 @@ class Database:
                 return
 
     def _upgrade(self, database: sqlite3.Connection) -> None:
-        """Migrate the file to the current version, in one transaction. Several may try at once."""
+        """Migrate the file to the current version in one transaction. Safe to run concurrently."""
         version = self._schema.version
         if check_version(database, self.path, self._schema) == version:
             return
@@ -290,7 +290,7 @@ class _Connections:
             raise StoreError(f"{self._path}: the store is closed. Open it again.")
 
     def close(self) -> None:
-        """Wait until none is in use, and close them."""
+        """Wait until no connection is in use, then close them all."""
         self._leave_to_parent()
         self._closed = True
         for database in [self._idle.get() for _ in range(self._most)]:
@@ -361,20 +361,20 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
         "SQLITE_READONLY",
         StoreError,
         "the file or its folder is read-only. Nothing was changed. "
-        "Give this user the right to write both, or choose another place.",
+        "Give this user write permission for both, or choose another location.",
     ),
     (
         "SQLITE_CANTOPEN",
         StoreError,
-        "it cannot be opened. Check that its folder exists and may be written.",
+        "it cannot be opened. Check that its folder exists and is writable.",
     ),
     (
         "SQLITE_IOERR",
         StoreError,
-        "the disk answers with an error. Nothing was changed. Check the disk and its free space.",
+        "the disk reports an error. Nothing was changed. Check the disk and its free space.",
     ),
 )
-"""What SQLite's error names mean: by their beginning, the error to raise and what to do."""
+"""Prefixes of SQLite's error names, each with the error to raise and what to do."""
 
 
 def in_words(path: Path, error: sqlite3.Error) -> StoreError:
@@ -384,14 +384,14 @@ def in_words(path: Path, error: sqlite3.Error) -> StoreError:
             return kind(f"{path}: {meaning} ({error})")
     if "fts5" in str(error):
         return StoreError(
-            f"{path}: this Python's SQLite has no word search ({error}). "
-            "Use a Python whose SQLite has FTS5, or a store of another kind, like json:…"
+            f"{path}: this Python's SQLite has no full-text search ({error}). "
+            "Use a Python whose SQLite has FTS5, or another kind of store, like json:…"
         )
     return StoreError(f"{path}: SQLite says: {error}. Nothing was changed. Check the file.")
 
 
 def _is_named(error: sqlite3.Error, name: str) -> bool:
-    """Return whether SQLite's name for an error begins with this."""
+    """Return whether SQLite's name for an error starts with `name`."""
     return getattr(error, "sqlite_errorname", "").startswith(name)
 
 

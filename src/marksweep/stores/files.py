@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 KEPT = ".before-"
-"""Part of the name of a folder with files as they were before a repair, before the time."""
+"""In the name of a folder with the files from before a repair; the time follows."""
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 
 OTHERS_RIGHTS = 0o077
-"""The rights of everybody but the owner."""
+"""Permission bits of everyone but the owner."""
 
 PROJECT_FOLDER = ".marksweep"
-"""Where a project keeps its store, its memory, backups and settings."""
+"""Where a project keeps its store, memory, backups and settings."""
 
 USERS_OWN = frozenset({".gitignore", "gc.json", "profiles", "settings.json", "settings.toml"})
 """What users write in a project's folder; marksweep writes the rest."""
 
 DATABASE_FILES = ("", "-wal", "-shm")
-"""What SQLite keeps of one database, by the end of the name."""
+"""Suffixes of the files that make up a SQLite database."""
 
 DRAFT = ".draft"
 """Suffix of a file that is about to replace another."""
@@ -42,13 +42,13 @@ LOCK_TIMEOUT = 10.0
 """Seconds to wait for a lock. Lower gives up on a slow process; higher hangs on a stuck one."""
 
 POLL_SECONDS = 0.005
-"""Time between two attempts to take a lock that is held. Lower starts sooner and costs more."""
+"""Seconds between attempts to take a held lock. Lower starts sooner and costs more."""
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, readable by the owner only.
+    """Create a folder and its parents, readable by the owner only.
 
-    Existing ones are left alone, except that a project's folder is closed to others and hidden
+    Existing ones are left alone, except that a project's folder is made private and hidden
     from git.
     """
     missing = []
@@ -68,13 +68,13 @@ def make_folder(folder: Path) -> None:
 
 
 def open_new(path: Path) -> BinaryIO:
-    """Make a file that only its owner may read; FileExistsError if a file or link is there."""
+    """Create a file that only its owner can read; FileExistsError if a file or link exists."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     return os.fdopen(os.open(path, flags, PRIVATE_FILE), "r+b")
 
 
 def open_private(path: Path) -> BinaryIO:
-    """Open a file to read and write, close it to others; made if it is not there."""
+    """Open a file for reading and writing and make it private; create it if missing."""
     try:
         return open_new(path)
     except FileExistsError:
@@ -83,14 +83,14 @@ def open_private(path: Path) -> BinaryIO:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file that only its owner may read; one that is there is closed to others."""
+    """Create an empty private file; make an existing one private."""
     open_private(path).close()
 
 
 def make_database(path: Path) -> None:
-    """Make the folder and the file of a SQLite database, and close all its files to others.
+    """Create the folder and the file of a SQLite database, and make all its files private.
 
-    SQLite gives the files beside it the rights of the first.
+    SQLite creates the side files with the permissions of the main file.
     """
     make_folder(path.parent)
     make_file(path)
@@ -99,23 +99,23 @@ def make_database(path: Path) -> None:
 
 
 def tighten(path: Path) -> None:
-    """Close a file or folder to all but its owner. One of somebody else is left alone."""
+    """Make a file or folder private. One owned by another user is left alone."""
     with suppress(FileNotFoundError, PermissionError):
         if mode := path.stat().st_mode & OTHERS_RIGHTS:
             path.chmod(stat.S_IMODE(path.stat().st_mode) & ~mode)
 
 
 def exposed(folder: Path) -> tuple[Path, ...]:
-    """List what marksweep wrote in a project's folder and others may read or write."""
+    """List what marksweep wrote in a project's folder that others can read or write."""
     ours = (path for path in sorted(folder.iterdir()) if path.name not in USERS_OWN)
     found = (each for path in ours for each in (path, *sorted(path.rglob("*"))))
     return tuple(path for path in (folder, *found) if is_exposed(path))
 
 
 def is_exposed(path: Path) -> bool:
-    """Return whether others than its owner may read, write or enter a file or folder.
+    """Return whether users other than the owner can read, write or enter a file or folder.
 
-    Modes mean nothing on Windows, where a folder's files have its owner's rights.
+    Modes mean nothing on Windows, where a folder's files have its owner's permissions.
     """
     try:
         found = path.lstat().st_mode
@@ -142,7 +142,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file's content durably: after a crash it is completely the old or the new.
+    """Replace a file's content durably: after a crash it is entirely the old or the new.
 
     The caller holds the file's lock, so a draft found there is a leftover and is deleted.
     """
@@ -197,7 +197,7 @@ class FileLock:
             yield
         finally:
             if lock.lock_counter == 1:
-                # While we hold it: a process waiting for a deleted file starts over with a new one.
+                # Delete it while locked: a process waiting for the old file retries with a new one.
                 with suppress(OSError):
                     self._path.unlink(missing_ok=True)
             lock.release()
@@ -233,13 +233,13 @@ def unusable(path: Path, error: OSError) -> StoreError:
     advice = {
         errno.ENOSPC: "The disk is full: free some space; nothing was changed.",
         errno.EDQUOT: "The disk quota is used up: free some space; nothing was changed.",
-        errno.EFBIG: "The file may not grow: lift the limit; nothing was changed.",
+        errno.EFBIG: "The file cannot grow: raise the limit; nothing was changed.",
         errno.ENOENT: "It was there before: put it back, or open the store again.",
         errno.EROFS: "The file system is read-only: open the store somewhere else.",
-        errno.EACCES: "Give this user the right to read and write it, or choose another place.",
-        errno.EPERM: "Give this user the right to read and write it, or choose another place.",
-        errno.ENOTDIR: "A part of the path is a file: choose another place.",
+        errno.EACCES: "Give this user permission to read and write it, or choose another location.",
+        errno.EPERM: "Give this user permission to read and write it, or choose another location.",
+        errno.ENOTDIR: "A part of the path is a file: choose another location.",
         errno.EISDIR: "This is a folder: name a file in it.",
         errno.ENAMETOOLONG: "The path is too long: choose a shorter one.",
-    }.get(error.errno or 0, "Nothing was changed. Look at the file and its folder.")
+    }.get(error.errno or 0, "Nothing was changed. Check the file and its folder.")
     return StoreError(f"{path}: {error.strerror or error}. {advice}")

@@ -1,6 +1,6 @@
-"""The health of a store's files: who may read them, what was left behind, whether they are sound.
+"""The health of a store's files: permissions, leftover files, integrity.
 
-Checking changes nothing. Before a repair all files are copied into a folder next to the store.
+Checks change nothing. Before a repair, all files are copied into a folder next to the store.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from marksweep.stores.salvage import SalvagedStore, is_database, salvage
 from marksweep.stores.sqlite import SqliteStore
 
 REBUILT = ".rebuilt"
-"""Suffix of a database while it is rebuilt."""
+"""Suffix of a database while it is being rebuilt."""
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
@@ -42,9 +42,9 @@ def files_of(path: Path) -> tuple[Path, ...]:
 
 
 def readable_by_others(path: Path) -> tuple[Path, ...]:
-    """List what others than its owner may read or write of the store at a path.
+    """List the store's files that users other than the owner can read or write.
 
-    In a project's folder everything is marksweep's: the memory, its backups, the folder itself.
+    A project's folder is marksweep's: the list includes its memory, backups and the folder itself.
     """
     if path.parent.name == PROJECT_FOLDER:
         return exposed(path.parent)
@@ -92,7 +92,7 @@ def copy_aside(path: Path, files: tuple[Path, ...], now: datetime) -> Path:
 
 
 def rebuild(path: Path) -> SalvagedStore:
-    """Rebuild a damaged store from what can be read of it. Its files were copied first."""
+    """Rebuild a damaged store from its readable data. The caller has copied its files."""
     found = salvage(path)
     if not found.workspaces:
         raise StoreError(
@@ -111,7 +111,7 @@ def rebuild(path: Path) -> SalvagedStore:
 
 
 def rebuild_graph(path: Path) -> SalvagedGraph:
-    """Rebuild a damaged graph from what can be read of it. Its files were copied first."""
+    """Rebuild a damaged graph from its readable data. The caller has copied its files."""
     fresh = path.with_name(path.name + REBUILT)
     make_file(fresh)
     found = salvage_graph(path, fresh)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from marksweep.errors import StoreError
 
 RENEWED_AFTER = 1 / 3
-"""Share of a lease after which it is renewed. Lower survives more lost renewals."""
+"""Fraction of a lease after which it is renewed. Lower survives more lost renewals."""
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,7 @@
-"""Workspaces in memory: tables of live segments, stash and journal, and a store on them.
+"""In-memory workspaces: tables of live segments, stash and journal, and a store that uses them.
 
-Tables are not thread-safe; the access that a store gives to them is. The store in memory keeps
-them as they are, for tests and for one-off runs; the JSON store writes each change to its files
-first.
+Tables are not thread-safe; access through a store is. The memory store keeps only the tables, for
+tests and one-off runs; the JSON store writes each change to its files first.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ CHANGES_KEPT = 10_000
 """Changes remembered per workspace, so that readers can fetch only what is new.
 
 A reader that is further behind gets everything again. A database keeps live rows with their
-version and forgets only removals. Higher spares slow readers a full read; each change takes the
+version and forgets only removals. Higher saves slow readers a full read; each change takes the
 space of an id.
 """
 
@@ -55,7 +54,7 @@ def best(hits: Iterable[Hit[Found]], limit: int) -> tuple[Hit[Found], ...]:
 
 
 class LiveTable:
-    """Live segments with a version that grows with every write."""
+    """Live segments with a version that increases with every write."""
 
     def __init__(self, version: int = 0, segments: Iterable[Segment] = ()) -> None:
         self.version = version
@@ -67,7 +66,7 @@ class LiveTable:
         self._index: WordIndex[str] | None = None
 
     def __len__(self) -> int:
-        """Count them."""
+        """Return the number of segments."""
         return len(self._live)
 
     def segments(self) -> tuple[Segment, ...]:
@@ -79,7 +78,7 @@ class LiveTable:
         return self._live.get(segment_id)
 
     def changes(self, since: int) -> Changes:
-        """Return what was put or removed after a version, or everything if that is too long ago."""
+        """Return changes after a version, or everything if it is too old."""
         live = self._live
         if since == self.version:
             return Changes(self.version, complete=since == 0)
@@ -94,9 +93,9 @@ class LiveTable:
     def write(
         self, put: Sequence[Segment], remove: Sequence[str], *, version: int | None = None
     ) -> int:
-        """Remove, then put; return the new version: the one given, or the next.
+        """Remove, then put; return the new version: the given one, or the next.
 
-        If there is nothing to do the version stays.
+        If there is nothing to do, the version stays the same.
         """
         if version is None:
             if not put and not remove:
@@ -115,7 +114,7 @@ class LiveTable:
         return version
 
     def _note(self, gone: Sequence[str], put: Sequence[Segment]) -> None:
-        """Remember what the latest write changed, and forget the oldest beyond the bound."""
+        """Log what the latest write changed; drop the oldest changes beyond the limit."""
         changed = len(gone) + len(put)
         if changed > CHANGES_KEPT:
             self._log.clear()
@@ -154,12 +153,12 @@ class StashTable:
         self._newest: dict[str, int] = {}
         """The number of the last entry of each segment."""
         self._earlier: dict[int, int] = {}
-        """From an entry to the one before it of the same segment; most have none."""
+        """Maps an entry to the previous one of the same segment; most have none."""
         self._next = 0
         self._index: WordIndex[int] | None = None
 
     def __len__(self) -> int:
-        """Count them."""
+        """Return the number of entries."""
         return len(self._entries)
 
     def entries(self) -> tuple[Stashed, ...]:
@@ -167,7 +166,7 @@ class StashTable:
         return tuple(self._entries.values())
 
     def put(self, entries: Iterable[Stashed]) -> None:
-        """Keep entries; the same plan and segment again is replaced and counts as put last."""
+        """Store entries; one with the same plan and segment is replaced and counts as put last."""
         newest, index = self._newest, self._index
         plan_id, start = "", self._next
         for entry in entries:
@@ -175,7 +174,7 @@ class StashTable:
             if entry.plan_id != plan_id:
                 self._note_run(plan_id, start)
                 plan_id, start = entry.plan_id, number
-            # For nearly all segments it is the first entry, so one lookup must be enough.
+            # Nearly all segments have no earlier entry, so one lookup must be enough.
             if newest.setdefault(name, number) != number:
                 self.remove(plan_id, [name])
                 if name in newest:
@@ -188,7 +187,7 @@ class StashTable:
         self._note_run(plan_id, start)
 
     def _note_run(self, plan_id: str, start: int) -> None:
-        """Note that the numbers from here on belong to entries of a plan."""
+        """Record that the numbers from `start` on belong to entries of a plan."""
         if start < self._next:
             self._runs.setdefault(plan_id, []).append(range(start, self._next))
 
@@ -215,7 +214,7 @@ class StashTable:
                 later = number
 
     def _numbers(self, segment_id: str) -> Iterator[int]:
-        """Return the numbers of the entries of a segment, newest first."""
+        """Yield the numbers of a segment's entries, newest first."""
         number = self._newest.get(segment_id)
         while number is not None:
             yield number
@@ -271,7 +270,7 @@ def heap_order(entry: Stashed) -> tuple[int, str]:
 
 
 def matching(entries: Iterable[Entry], **wanted: Unpack[EntryFilter]) -> tuple[Entry, ...]:
-    """Pick entries."""
+    """Filter entries."""
     events, plan_id, limit = wanted.get("events"), wanted.get("plan_id"), wanted.get("limit")
     found = (
         entry
@@ -289,7 +288,7 @@ class JournalTable:
         self._retention = retention
 
     def append(self, entry: Entry) -> Entry:
-        """Add an entry and return it with its number; a plan that is shown again is stored once."""
+        """Append an entry and return it numbered; a plan shown again is stored once."""
         if shown := self.shown(entry):
             return shown
         numbered = msgspec.structs.replace(entry, seq=self.next_seq)
@@ -299,18 +298,18 @@ class JournalTable:
 
     @property
     def next_seq(self) -> int:
-        """The number of the entry to come."""
+        """The number of the next entry."""
         return self.entries[-1].seq + 1 if self.entries else 1
 
     def shown(self, entry: Entry) -> Entry | None:
-        """Find the entry that already has the plan."""
+        """Find an existing entry with the same plan."""
         if entry.event is not Event.PLANNED or entry.plan is None:
             return None
         found = matching(reversed(self.entries), events=(Event.PLANNED,), plan_id=entry.plan_id)
         return next((each for each in found if each.plan is not None), None)
 
     def expire(self) -> bool:
-        """Drop plans that nobody applied in time; return whether there were any."""
+        """Drop expired plans; return whether there were any."""
         if not self.entries or self.entries[-1].event is not Event.PLANNED:
             return False
         applied = {each.plan_id for each in self.entries if each.event is Event.SWEEPING}
@@ -323,19 +322,19 @@ class JournalTable:
         return bool(expired)
 
     def redact(self, segment_ids: Collection[str]) -> int:
-        """Remove the content of segments from all entries; count them."""
+        """Remove the content of segments from all entries; return how many changed."""
         before, self.entries = self.entries, [redacted(e, segment_ids) for e in self.entries]
         return sum(old is not new for old, new in zip(before, self.entries, strict=True))
 
     def size(self) -> JournalSize:
-        """Return the size of the entries as they are written."""
+        """Return the size of the encoded entries."""
         return JournalSize(len(self.entries), sum(len(ENTRY.encode(e)) + 1 for e in self.entries))
 
 
 Table = TypeVar("Table")
 
 Access = Callable[[str], AbstractContextManager[Table]]
-"""Gives a workspace's table, for one thread or process at a time."""
+"""Gives access to a workspace's table, for one thread or process at a time."""
 
 
 class LiveWriter(Protocol):
@@ -350,7 +349,7 @@ class StashWriter(Protocol):
     """Receives writes to a stash."""
 
     def put(self, entries: Sequence[Stashed]) -> None:
-        """Keep entries."""
+        """Store entries."""
         ...
 
     def remove(self, plan_id: str, segment_ids: Sequence[str]) -> None:
@@ -362,7 +361,7 @@ class JournalWriter(Protocol):
     """Receives writes to a journal."""
 
     def append(self, entry: Entry) -> Entry:
-        """Add an entry; return it with its number."""
+        """Append an entry; return it numbered."""
         ...
 
     def redact(self, segment_ids: Collection[str]) -> int:
@@ -384,14 +383,14 @@ class TableSegments:
         self._workspaces = workspaces
 
     def changes(self, workspace: str, since: int = 0) -> Changes:
-        """Return what was put or removed after version `since`; from 0, everything."""
+        """Return changes after version `since`, or everything if it is 0."""
         with self._reading(workspace) as table:
             return table.changes(since)
 
     def write(
         self, workspace: str, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()
     ) -> int:
-        """Remove, then put, in one step, all or nothing; return the new version."""
+        """Remove, then put, atomically; return the new version."""
         with self._writing(workspace) as table:
             return table.write(tuple(put), tuple(remove))
 
@@ -401,7 +400,7 @@ class TableSegments:
             return table.search(query)
 
     def workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold live segments, sorted."""
+        """List the workspaces with live segments, sorted by name."""
         return tuple(sorted(self._workspaces()))
 
 
@@ -413,7 +412,7 @@ class TableStash:
         self._writing = writing
 
     def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
-        """Store entries, all or nothing. Same plan and segment: the entry is replaced."""
+        """Store entries atomically. An entry with the same plan and segment is replaced."""
         with self._writing(workspace) as table:
             table.put(tuple(entries))
 
@@ -428,7 +427,7 @@ class TableStash:
             return table.of_plan(plan_id)
 
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
-        """Drop a plan's entries, all or nothing. Unknown ids are not an error."""
+        """Drop a plan's entries atomically. Unknown ids are not an error."""
         with self._writing(workspace) as table:
             table.remove(plan_id, tuple(segment_ids))
 
@@ -462,7 +461,7 @@ class TableJournal:
         self._writing = writing
 
     def append(self, workspace: str, entry: Entry) -> Entry:
-        """Add an entry; return it with its number."""
+        """Append an entry; return it numbered."""
         with self._writing(workspace) as table:
             return table.append(entry)
 
@@ -478,7 +477,7 @@ class TableJournal:
         yield from found
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
-        """Remove the content of segments from all entries; count them."""
+        """Remove the content of segments from all entries; return how many changed."""
         with self._writing(workspace) as table:
             return table.redact(segment_ids)
 
@@ -489,9 +488,9 @@ class TableJournal:
 
 
 class TableStore:
-    """A store on tables: one call at a time, until it is closed."""
+    """A store backed by tables: one call at a time, until it is closed."""
 
-    closed_advice = "memory store: it is closed. Make a new one."
+    closed_advice = "memory store: the store is closed. Create a new one."
 
     def __init__(self, lock_timeout: float) -> None:
         self._timeout = lock_timeout
@@ -499,11 +498,11 @@ class TableStore:
         self._closed = False
 
     def scrub(self) -> tuple[str, ...]:
-        """Do nothing: there are no files, or they were rewritten at the removal."""
+        """Do nothing: there are no files, or the removal rewrote them."""
         return ()
 
     def size(self) -> int:
-        """Measure its files; there are none in memory."""
+        """Return the size of its files; there are none in memory."""
         with self._alone():
             return 0
 
@@ -522,7 +521,7 @@ class TableStore:
 
 
 class MemoryStore(TableStore):
-    """A store in this process's memory. Gone when the process ends."""
+    """A store in this process's memory. Lost when the process ends."""
 
     def __init__(
         self, *, lock_timeout: float = LOCK_TIMEOUT, retention: PlanRetention = KEEP_PLANS
@@ -540,7 +539,7 @@ class MemoryStore(TableStore):
         self.journal = TableJournal(journal, journal)
 
     def all_workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold anything, sorted."""
+        """List the non-empty workspaces, sorted by name."""
         with self._alone():
             names = {name for name, table in self._live.items() if len(table)}
             names |= {name for name, table in self._stash.items() if len(table)}
@@ -549,7 +548,7 @@ class MemoryStore(TableStore):
 
     @contextmanager
     def lock(self, workspace: str) -> Iterator[None]:
-        """Hold a workspace for one sweep, between threads."""
+        """Lock a workspace for one sweep, across threads."""
         with self._alone():
             lock = self._locks.setdefault(workspace, threading.RLock())
         if not lock.acquire(timeout=self._timeout):
@@ -578,7 +577,7 @@ class MemoryStore(TableStore):
 
 
 def store_of(where: Store | str | Path | None) -> Store:
-    """Return the given store, or open the one at a location; None is a new one in memory."""
+    """Return the given store, or open the one at a location; None creates one in memory."""
     if isinstance(where, str | Path):
         from marksweep.stores.open import open_store
 

@@ -1,4 +1,4 @@
-"""Open a store from a string that says where it is."""
+"""Open a store from a location string."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from marksweep.stores.sqlite import SqliteStore
 from marksweep.urls import split_scheme
 
 IN_FOLDER = "marksweep.db"
-"""The database of a store that was named by its folder."""
+"""Name of the database in a store given as a folder."""
 
 
 def open_store(where: str | Path, retention: PlanRetention = KEEP_PLANS) -> Store:
-    """Open the store at a location; create it if there is none. PlanRetention is the journal's.
+    """Open the store at a location; create it if missing. `retention` is for its journal.
 
     | where | what |
     |---|---|
-    | `memory:` | memory, gone with the process |
+    | `memory:` | memory, lost when the process ends |
     | `store.db`, `store.sqlite`, a folder, `sqlite:///store.db` | SQLite |
     | `context.json`, `json:folder` | JSON files |
     | `redis://host:6379/0`, `rediss://…`, `unix://…` | Redis |
 
-    As in other URLs of SQLite, an absolute path has four slashes: `sqlite:////var/lib/store.db`.
+    As in other SQLite URLs, an absolute path has four slashes: `sqlite:////var/lib/store.db`.
     """
     text = str(where)
     if not text or "\0" in text:
-        raise BadInput(f"{text!r} is not a place for a store. Name a file, a folder or a URL.")
+        raise BadInput(f"{text!r} is not a store location. Name a file, a folder or a URL.")
     scheme, rest = split_scheme(where) if isinstance(where, str) else ("", "")
     if not scheme:
         return _by_ending(expanded(where), retention)
@@ -39,7 +39,7 @@ def open_store(where: str | Path, retention: PlanRetention = KEEP_PLANS) -> Stor
     if opener is None:
         raise UnknownName(
             f"no store is called {scheme!r} (in {text!r}); known are {', '.join(_SCHEMES)}. "
-            "A file whose name has a colon is written with ./ in front."
+            "Write ./ before a file name that contains a colon."
         )
     return opener(text, rest, retention)
 
@@ -95,4 +95,4 @@ _SCHEMES: dict[str, Callable[[str, str, PlanRetention], Store]] = {
     "rediss": _redis,
     "unix": _redis,
 }
-"""What may come before the colon."""
+"""Openers by URL scheme."""

@@ -1,7 +1,7 @@
-"""Read what can be read of a damaged store, and report what was skipped and where.
+"""Recover readable data from a damaged store, and report what was skipped and where.
 
-The damaged files are only read. The result can be put into a new store with `copy_to`. A
-database is read table by table, from both ends up to the damage; a JSON file object by object.
+The damaged files are only read. `copy_to` writes the result to a new store. A database is read
+table by table, from both ends up to the damage; a JSON file object by object.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class SalvagedWorkspace(msgspec.Struct, frozen=True):
-    """What could be read of one workspace."""
+    """The readable data of one workspace."""
 
     workspace: str
     segments: tuple[Segment, ...] = ()
     stashed: tuple[Stashed, ...] = ()
     entries: tuple[Entry, ...] = ()
-    """Of the journal, oldest first."""
+    """Journal entries, oldest first."""
 
 
 class SalvagedStore(msgspec.Struct, frozen=True):
-    """What could be read of a store, and what could not."""
+    """The readable data of a store, and what was skipped."""
 
     workspaces: tuple[SalvagedWorkspace, ...]
     skipped: tuple[Skipped, ...]
 
     def copy_to(self, store: Store) -> None:
-        """Put all of it into a store; entries of the journal are renumbered."""
+        """Write everything to a store; journal entries are renumbered."""
         for found in self.workspaces:
             store.segments.write(found.workspace, put=found.segments)
             store.stash.put(found.workspace, found.stashed)
@@ -64,7 +64,7 @@ class SalvagedStore(msgspec.Struct, frozen=True):
 
 
 def salvage(path: str | Path) -> SalvagedStore:
-    """Read what can be read of the store at a path: a SQLite database, or JSON files."""
+    """Recover readable data from the store at a path: a SQLite database, or JSON files."""
     place = Path(path).absolute()
     paths = StorePaths(place)
     skipped: list[Skipped] = []
@@ -92,9 +92,9 @@ def is_database(path: Path) -> bool:
 def rows_from_both_ends(
     database: sqlite3.Connection, statement: str, place: str, skipped: list[Skipped]
 ) -> Iterator[tuple[Any, ...]]:
-    """Return the rows that can be read, in order, and note what cannot.
+    """Yield the readable rows in order, and record what cannot be read.
 
-    In the statement `{direction}` becomes ASC or DESC; the first column identifies the row.
+    In the statement, `{direction}` becomes ASC or DESC; the first column identifies the row.
     """
     last: tuple[Any, ...] | None = None
     try:
@@ -173,7 +173,7 @@ def _from_json(live: Path, paths: StorePaths, skipped: list[Skipped]) -> Salvage
 
 
 def _segments(path: Path, kind: type[Found], skipped: list[Skipped]) -> Iterator[tuple[str, Found]]:
-    """Return every whole object that is a segment, wherever it is; name each damage once."""
+    """Yield every complete segment object, wherever it is; report each damage once."""
     text = _text(path)
     if text and '"segments"' not in text:
         skipped.append(Skipped(f"{path}, line 1", 'no "segments" found; looking everywhere'))
@@ -189,7 +189,7 @@ def _segments(path: Path, kind: type[Found], skipped: list[Skipped]) -> Iterator
                 skipped.append(Skipped(_place(path, text, error.pos), error.msg))
             at += 1
             continue
-        if "segment_id" not in found:  # the whole document, which has them inside
+        if "segment_id" not in found:  # the whole document, which contains them
             at += 1
             continue
         try:

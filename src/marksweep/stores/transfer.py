@@ -1,8 +1,8 @@
-"""Export and import: workspaces of a store into one file, and from there into any store.
+"""Export workspaces of a store to one file, and import them into any store.
 
-The whole file is checked before anything is written. The target workspace must be empty, or hold a
-part of what the file has, as a killed import leaves it: then the rest is added. Live segments come
-last, in one write, so the workspace appears complete. At the end the store is read back and
+The whole file is checked before anything is written. The target workspace must be empty, or hold
+part of the file's content, as after a killed import: then the rest is added. Live segments are
+written last, in one write, so the workspace appears complete. Finally, the store is read back and
 compared with the file.
 """
 
@@ -29,7 +29,7 @@ from marksweep.stores.checked_lines import (
 from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, Codec
 
 FORMAT_VERSION = 1
-"""Format of the file. Raised when an older marksweep could not read a newer one."""
+"""Format of the file. Incremented when an older marksweep could not read a newer one."""
 
 BATCH = 500
 """Stash entries written at a time. Higher is faster and takes more memory."""
@@ -38,7 +38,7 @@ Noun = Stashed | Entry | Segment
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a file is."""
+    """The format and creation time of a file."""
 
     marksweep_store: int
     made_at: datetime
@@ -51,7 +51,7 @@ class Moved(msgspec.Struct, frozen=True):
     segments: int = 0
     stashed: int = 0
     entries: int = 0
-    """Of the journal."""
+    """Journal entries."""
 
 
 WORKSPACE = Codec(str)
@@ -62,15 +62,15 @@ KINDS: tuple[tuple[bytes, type, Codec[Any]], ...] = (
     (b'{"entry":', Entry, ENTRY),
     (b'{"segment":', Segment, SEGMENT),
 )
-"""How lines begin, and what they hold. Those of a workspace come in this order."""
+"""Line prefixes and what the lines hold. A workspace's lines come in this order."""
 
 
 def export_store(
     store: Store, path: Path, now: datetime, workspaces: Collection[str] = ()
 ) -> tuple[Moved, ...]:
-    """Write workspaces into a new file, all if none are named; each is locked meanwhile."""
+    """Export workspaces to a new file, all if none are named; lock each while it is read."""
     if path.exists():
-        raise Refused(f"{path} already exists, and a backup replaces no file. Name a new file.")
+        raise Refused(f"{path} already exists; a backup never replaces a file. Name a new file.")
     known = store.all_workspaces()
     if missing := sorted(set(workspaces) - set(known)):
         raise NotFound(
@@ -110,7 +110,7 @@ def check_export(path: Path) -> None:
 
 
 def import_store(store: Store, path: Path, workspaces: Collection[str] = ()) -> tuple[Moved, ...]:
-    """Put the workspaces of a file into a store, all if none are named; compare at the end."""
+    """Import workspaces from a file, all if none are named; verify the result."""
     check_export(path)
     _require(path, workspaces)
     for name, nouns in _sections(path, workspaces):
@@ -179,7 +179,7 @@ def _fill(store: Store, path: Path, workspace: str, nouns: Iterable[Noun]) -> No
 
 
 def _compare(store: Store, path: Path, workspace: str, nouns: Iterable[Noun]) -> tuple[Moved, int]:
-    """Count what a file has of a workspace, and what of it is missing; Refused if it differs."""
+    """Count a workspace's items in a file and those the store lacks; Refused if any differ."""
     there = _There(store, path, workspace)
     missing = 0
 
@@ -195,7 +195,7 @@ def _compare(store: Store, path: Path, workspace: str, nouns: Iterable[Noun]) ->
 
 
 class _There:
-    """What a store has of a workspace, beside what a file says. Both are read in one order."""
+    """A store's copy of a workspace, to compare with a file. Both are read in the same order."""
 
     def __init__(self, store: Store, path: Path, workspace: str) -> None:
         self._path = path
@@ -205,7 +205,7 @@ class _There:
         self._live = {each.segment_id: each for each in store.segments.changes(workspace).put}
 
     def has(self, noun: Noun) -> bool:
-        """Return whether it is there; Refused if it differs."""
+        """Return whether the store has the item; Refused if it differs."""
         found: Noun | None
         if isinstance(noun, Segment):
             found = self._live.pop(noun.segment_id, None)
@@ -231,7 +231,7 @@ class _There:
 
 
 def _kept(store: Store, workspace: str) -> Iterator[Noun]:
-    """Read all of a workspace; all but the live segments a few at a time."""
+    """Read a whole workspace; all but the live segments in batches."""
     yield from store.stash.entries(workspace)
     yield from map(_unnumbered, store.journal.entries(workspace))
     yield from sorted(store.segments.changes(workspace).put, key=lambda each: each.segment_id)

@@ -1,16 +1,16 @@
 """The JSON store: files that people can read, and other tools can write.
 
     context.json           {"segments": […]}, the live segments
-    context.stash.json     the same shape; each segment has an object `stashed` beside its fields
+    context.stash.json     the same shape; each segment also has a `stashed` object
     context.journal.jsonl  one entry per line
 
-The default workspace lives in the files above; every other one has separate files beside them,
-named after it. Each write replaces a file as a whole, so it suits some thousands of
-segments; beyond that, SQLite is the better place.
+The default workspace uses the files above; every other one has separate files next to them,
+named after it. Each write replaces a whole file, so this suits a few thousand segments; beyond
+that, use SQLite.
 
-    paths      which file is whose
-    documents   a file's text to nouns and back, with the place of what is wrong
-    files       a file, read again when someone changed it, and its table
+    paths       file names
+    documents   parses and formats a file's text, and locates errors
+    files       a file, reloaded when it changes, and its table
 """
 
 from __future__ import annotations
@@ -72,19 +72,19 @@ class JsonStore(TableStore):
             self._reading(lambda workspace: stash(workspace).table()),
             self._writing(paths.stash, stash),
         )
-        self.journal = TableJournal(  # read as far as it is known, so that reading needs the lock
+        self.journal = TableJournal(  # read incrementally, so that reading needs the lock
             self._writing(paths.journal, lambda workspace: journal(workspace).table()),
             self._writing(paths.journal, journal),
         )
 
     def all_workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold anything, sorted."""
+        """List the non-empty workspaces, sorted by name."""
         with self._alone():
             found = (self._named(live) for live in self._places.workspaces())
             return tuple(sorted(name for name in found if name is not None))
 
     def _named(self, live: Path) -> str | None:
-        """Name the workspace of a file of live segments; None if it holds nothing at all."""
+        """Return the name of a live file's workspace; None if the workspace is empty."""
         stash, journal = self._places.beside(live)
         held = [parse(path, path.read_bytes()) for path in (live, stash) if path.exists()]
         entries = JournalFile(journal, KEEP_PLANS).table().entries
@@ -99,18 +99,18 @@ class JsonStore(TableStore):
             if self._places.live(name) == live:
                 return name
         raise StoreError(
-            f"{journal}: the name of its workspace is not in it. Write it into {live.name}: "
+            f"{journal}: it does not name its workspace. Write the name into {live.name}: "
             '{"workspace": "NAME", "segments": []}.'
         )
 
     def size(self) -> int:
-        """Measure its files."""
+        """Return the total size of its files."""
         with self._alone():
             return total_size(self._places.main, self._places.files())
 
     @contextmanager
     def lock(self, workspace: str) -> Iterator[None]:
-        """Hold a workspace for one sweep, across threads and processes."""
+        """Lock a workspace for one sweep, across threads and processes."""
         with self._alone():
             lock = self._lock_on(self._places.sweep_lock(workspace))
         with lock.held():
@@ -134,7 +134,7 @@ class JsonStore(TableStore):
         return writing
 
     def _workspaces(self) -> Iterator[str]:
-        """Name the workspaces with live segments. The main file is the default one's, always."""
+        """Yield the workspaces with live segments. The main file is always the default one's."""
         with self._alone():
             for path in self._places.workspaces():
                 if path.exists() and (found := parse(path, path.read_bytes())).segments:
@@ -147,7 +147,7 @@ class JsonStore(TableStore):
 def _each(
     path: Callable[[str], Path], make: Callable[[Path, str], Given]
 ) -> Callable[[str], Given]:
-    """Keep one file for each workspace."""
+    """Cache one file object per workspace."""
     files: dict[str, Given] = {}
 
     def file(workspace: str) -> Given:

@@ -1,4 +1,4 @@
-"""A file's text to nouns and back. What cannot be read is named with its place."""
+"""Parse and format a file's text. Errors say where they are in the file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from marksweep.model import Segment, Stashed
 from marksweep.stores.codec import SEGMENT
 
 FORMAT = 1
-"""The version of the files' shape that this code writes, and the newest it reads."""
+"""The file format version that this code writes, and the newest it reads."""
 
 SALVAGE = "The file was left as it is. Repair it by hand, or read what can be read with salvage()."
 
 
 class Stashing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The content of a stashed segment's object `stashed`."""
+    """The `stashed` object of a stashed segment."""
 
     plan_id: str
     stashed_at: datetime
@@ -32,7 +32,7 @@ class Stashing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StashedSegment(Segment, frozen=True, kw_only=True, omit_defaults=True):
-    """A segment as it is in a stash file."""
+    """A segment as stored in a stash file."""
 
     stashed: Stashing
 
@@ -50,7 +50,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def parse(path: Path, text: bytes) -> Document:
-    """Read a file's header and syntax. A bare `{"segments": […]}` is enough."""
+    """Parse a file and its header. A bare `{"segments": […]}` is enough."""
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
@@ -96,7 +96,7 @@ def _convert(path: Path, at: int, found: object, kind: type[Item]) -> Item:
 
 
 def as_noun(found: object, kind: type[Item]) -> Item:
-    """Make a noun of what JSON gave. References may be plain ids, and null means not given."""
+    """Convert parsed JSON to a noun. References may be plain ids, and null means omitted."""
     if isinstance(found, dict):
         found = {key: value for key, value in found.items() if value is not None}
         references = found.get("references")
@@ -108,7 +108,7 @@ def as_noun(found: object, kind: type[Item]) -> Item:
 
 
 def unfold(folded: StashedSegment) -> Stashed:
-    """Take a stash entry out of its segment."""
+    """Convert a segment from a stash file to a stash entry."""
     fields = {name: getattr(folded, name) for name in Segment.__struct_fields__}
     stashing = folded.stashed
     return Stashed(
@@ -122,12 +122,12 @@ def unfold(folded: StashedSegment) -> Stashed:
 
 
 def write_segment(segment: Segment) -> bytes:
-    """Write a segment for people to read, as it is in a file."""
+    """Format a segment readably, as stored in a file."""
     return _indented(SEGMENT.encode(segment))
 
 
 def write_stashed(entry: Stashed) -> bytes:
-    """Write a stash entry for people to read, as it is in a file."""
+    """Format a stash entry readably, as stored in a file."""
     stashing = Stashing(
         entry.plan_id, entry.stashed_at, entry.reason, entry.expires_at, entry.replaced_by
     )
@@ -136,7 +136,7 @@ def write_stashed(entry: Stashed) -> bytes:
 
 
 def write_document(version: int, workspace: str, segments: Iterable[bytes]) -> bytes:
-    """Write a whole file. The version comes near the start, where readers look for it."""
+    """Format a whole file. The version comes near the start, where readers look for it."""
     header = f'{{\n  "format": {FORMAT},\n  "version": {version},\n'
     named = b'  "workspace": ' + _encode(workspace) + b",\n"
     listed = b",\n    ".join(segments)
@@ -147,7 +147,7 @@ def write_document(version: int, workspace: str, segments: Iterable[bytes]) -> b
 def _indented(body: bytes) -> bytes:
     try:
         pretty = msgspec.json.format(body, indent=2)
-    except msgspec.DecodeError:  # a lone surrogate, which only `json` lets pass
+    except msgspec.DecodeError:  # a lone surrogate, which only `json` accepts
         pretty = json.dumps(json.loads(body), indent=2).encode()
     return pretty.replace(b"\n", b"\n    ")
 

@@ -1,7 +1,7 @@
-"""One workspace's files, each with the table that was read from it. A change is written first.
+"""One workspace's files, each with the table read from it. A change goes to the file first.
 
-Who writes holds the file's lock. What another program changed is read at the next use; a line of
-the journal that a crash cut off is skipped, and reported.
+Writers hold the file's lock. Changes by other programs are read at the next use; a journal line
+that a crash cut off is skipped and logged.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ log = logging.getLogger(__name__)
 _HEADER = 64
 
 Stamp = tuple[int, int, int, bytes]
-"""What distinguishes one state of a file from the next: inode, size, time, and the first bytes.
+"""Identifies a state of a file: inode, size, modification time, and the first bytes.
 
-The first bytes hold the version: two writes in one tick of the file system's clock may agree on
-all the rest.
+The first bytes hold the version: two writes in one tick of the file system's clock may be equal
+in all the rest.
 """
 
 
 class WatchedFile:
-    """One file and the state in which it was last seen. Not there is a state, too."""
+    """One file and its last seen state. Missing is a state, too."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._seen: Stamp | None = None
 
     def changed(self) -> Document | None:
-        """Read the file if it is not as it was last seen; None if it is. Missing reads as empty."""
+        """Read the file if it changed since last seen, else None. A missing file reads as empty."""
         try:
             stamp = self._stamp()
             if stamp == self._seen:
@@ -66,7 +66,7 @@ class WatchedFile:
         return found
 
     def replace(self, content: bytes) -> None:
-        """Write the file durably, as a whole. The caller holds its lock."""
+        """Replace the whole file durably. The caller holds its lock."""
         try:
             replace_file(self.path, content)
             self._seen = self._stamp()
@@ -74,7 +74,7 @@ class WatchedFile:
             raise unusable(self.path, error) from error
 
     def forget(self) -> None:
-        """Read the file again at the next opportunity, whatever it looks like."""
+        """Force a new read at the next use."""
         self._seen = (0, 0, 0, b"")
 
     def _stamp(self) -> Stamp | None:
@@ -87,7 +87,7 @@ class WatchedFile:
 
 
 class LiveFile:
-    """One workspace's file, and the table that was read from it."""
+    """One workspace's live file and the table read from it."""
 
     def __init__(self, path: Path, workspace: str) -> None:
         self._file = WatchedFile(path)
@@ -96,7 +96,7 @@ class LiveFile:
         self._written: dict[str, bytes] = {}
 
     def table(self) -> LiveTable:
-        """Return the table as the file has it now."""
+        """Return the table, up to date with the file."""
         document = self._file.changed()
         if document is not None:
             self._take_in(document)
@@ -120,7 +120,7 @@ class LiveFile:
         return table.write(put, remove, version=version)
 
     def _take_in(self, document: Document) -> None:
-        """Learn what is in the file; what differs from before counts as changed now."""
+        """Load the file; differences from before count as changed now."""
         try:
             found = _by_id(self._file.path, documents.read_segments(self._file.path, document))
         except StoreCorrupt:
@@ -143,14 +143,14 @@ def _by_id(path: Path, segments: Sequence[Segment]) -> dict[str, Segment]:
         if segment.segment_id in found:
             raise StoreCorrupt(
                 f"{path}: segments[{at}] has the id {segment.segment_id!r}, which an earlier one "
-                f"has too; ids must differ. {SALVAGE}"
+                f"already has; ids must be unique. {SALVAGE}"
             )
         found[segment.segment_id] = segment
     return found
 
 
 class StashFile:
-    """One workspace's stash file, and the table that was read from it."""
+    """One workspace's stash file and the table read from it."""
 
     def __init__(self, path: Path, workspace: str) -> None:
         self._file = WatchedFile(path)
@@ -160,7 +160,7 @@ class StashFile:
         self._version = 0
 
     def table(self) -> StashTable:
-        """Return the table as the file has it now."""
+        """Return the table, up to date with the file."""
         document = self._file.changed()
         if document is None:
             return self._table
@@ -176,7 +176,7 @@ class StashFile:
         return self._table
 
     def put(self, entries: Sequence[Stashed]) -> None:
-        """Keep entries. The caller holds the file's lock."""
+        """Store entries. The caller holds the file's lock."""
         table = self.table()
         written = dict(self._written)
         for entry in entries:
@@ -205,7 +205,7 @@ def _key(entry: Stashed) -> tuple[str, str]:
 
 
 class JournalFile:
-    """One workspace's journal file, read as far as it is known."""
+    """One workspace's journal file, read incrementally."""
 
     def __init__(self, path: Path, retention: PlanRetention) -> None:
         self.path = path
@@ -213,7 +213,7 @@ class JournalFile:
         self._forget()
 
     def table(self) -> JournalTable:
-        """Return the entries as the file has them now. The caller holds the file's lock."""
+        """Return the entries, up to date with the file. The caller holds the file's lock."""
         try:
             self._read_on()
         except FileNotFoundError:
@@ -223,7 +223,7 @@ class JournalFile:
         return self._table
 
     def append(self, entry: Entry) -> Entry:
-        """Add an entry durably. The caller holds the file's lock."""
+        """Append an entry durably. The caller holds the file's lock."""
         table = self.table()
         if shown := table.shown(entry):
             return shown
@@ -241,7 +241,7 @@ class JournalFile:
         return numbered
 
     def redact(self, segment_ids: Collection[str]) -> int:
-        """Take the content of segments out of all entries. The caller holds the file's lock."""
+        """Remove the content of segments from all entries. The caller holds the file's lock."""
         changed = self.table().redact(segment_ids)
         if changed:
             self._rewrite()
@@ -280,8 +280,8 @@ class JournalFile:
             self._offset += len(line) + 1
         if rest and rest != self._torn:
             log.warning(
-                "%s: line %d was cut off after %d bytes and is skipped. A crash while it was "
-                "written leaves this; its operation is settled when the store is used.",
+                "%s: line %d was cut off after %d bytes and is skipped. A crash during the write "
+                "causes this; its operation is recovered when the store is used.",
                 self.path,
                 self._line + 1,
                 len(rest),

@@ -1,4 +1,4 @@
-"""Which file is whose. Names come from workspaces but cannot lead anywhere else."""
+"""The file names of a store. They derive from workspace names but cannot leave the folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from marksweep.stores.base import DEFAULT_WORKSPACE
 
 IN_FOLDER = "context.json"
-"""The main file of a store that was named by its folder."""
+"""Name of the main file in a store given as a folder."""
 
 _READABLE = 40
 _DIGEST = 16
@@ -27,7 +27,7 @@ class StorePaths:
         self.folder = self.main.parent
 
     def live(self, workspace: str) -> Path:
-        """Name the file of a workspace's live segments."""
+        """Return the path of a workspace's live segments."""
         if workspace == DEFAULT_WORKSPACE:
             return self.main
         digest = hashlib.sha256(workspace.encode("utf-8", "surrogatepass")).hexdigest()
@@ -35,27 +35,27 @@ class StorePaths:
         return self.folder / f"{self.main.stem}@{readable}-{digest[:_DIGEST]}.json"
 
     def stash(self, workspace: str) -> Path:
-        """Name the file of a workspace's stash."""
+        """Return the path of a workspace's stash."""
         return self.beside(self.live(workspace))[0]
 
     def journal(self, workspace: str) -> Path:
-        """Name the file of a workspace's journal."""
+        """Return the path of a workspace's journal."""
         return self.beside(self.live(workspace))[1]
 
     def beside(self, live: Path) -> tuple[Path, Path]:
-        """Name the stash and the journal beside a file of live segments."""
+        """Return the paths of the stash and the journal next to a live file."""
         return live.with_suffix(".stash.json"), live.with_suffix(".journal.jsonl")
 
     def write_lock(self, path: Path) -> Path:
-        """Name the file that is locked while another is written."""
+        """Return the path of the lock file for writing a file."""
         return path.with_name(f".{path.name}.lock")
 
     def sweep_lock(self, workspace: str) -> Path:
-        """Name the file that is locked for a sweep."""
+        """Return the path of the lock file for a sweep."""
         return self.write_lock(self.live(workspace).with_suffix(".sweep"))
 
     def files(self) -> Iterator[Path]:
-        """List the files that are there."""
+        """List the existing files."""
         for live in self.workspaces():
             yield from (file for file in (live, *self.beside(live)) if file.is_file())
 

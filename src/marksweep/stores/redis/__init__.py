@@ -1,13 +1,13 @@
-"""The Redis store: one truth for several machines.
+"""The Redis store, shared by several machines.
 
     statements   every key and script, with its purpose
-    client       connection, transactions, errors as text
-    search       the word index, and ranked keys to nouns
+    client       connection, transactions, error messages
+    search       the word index, and fetching of ranked nouns
     lease        the lock
-    segments, stash, journal   the three faces
+    segments, stash, journal   the three parts of the store
 
-What is written is as durable as the server is set up to be: with Redis' own defaults a crash of the
-server may lose the last minutes. Set `appendonly yes`.
+Writes are as durable as the server's settings make them: with Redis' defaults, a server crash may
+lose the last minutes. Set `appendonly yes`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from marksweep.stores.redis.statements import Keys, decode, workspaces
 __all__ = ["RedisJournal", "RedisSegments", "RedisStash", "RedisStore"]
 
 PREFIX = "marksweep"
-"""What all keys start with, so that the server can be shared with others."""
+"""Prefix of all keys, so that the server can be shared with others."""
 
 
 class RedisStore:
@@ -52,7 +52,7 @@ class RedisStore:
         self.journal = RedisJournal(self._client, prefix, retention)
 
     def all_workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold anything, sorted."""
+        """List the non-empty workspaces, sorted by name."""
         with self._client.reading() as server:
             names = [decode(each) for each in server.smembers(workspaces(self._prefix))]
             keys = [(name, Keys(self._prefix, name)) for name in names]
@@ -60,7 +60,7 @@ class RedisStore:
             return tuple(sorted(held))
 
     def lock(self, workspace: str) -> AbstractContextManager[None]:
-        """Hold a workspace for one sweep, across threads and machines."""
+        """Lock a workspace for one sweep, across threads and machines."""
         with self._mutex:
             lease = self._leases.get(workspace)
             if lease is None:
@@ -70,14 +70,14 @@ class RedisStore:
         return lease.held()
 
     def scrub(self) -> tuple[str, ...]:
-        """Name what only the server can do: its files are not ours."""
+        """Return what only the server can erase: its files are not ours."""
         return (
             f"the append-only file and snapshots of {self._client.name}, until the server rewrites "
             "them (BGREWRITEAOF, BGSAVE)",
         )
 
     def size(self) -> int:
-        """Measure the server's memory, with what others keep there."""
+        """Return the server's memory use, including other users' data."""
         with self._client.reading() as server:
             return int(server.info("memory")["used_memory"])
 

@@ -1,4 +1,4 @@
-"""The connection to a Redis server: transactions with a watched key, errors as text."""
+"""The connection to a Redis server: transactions with a watched key, error messages."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from marksweep.errors import StoreBusy, StoreCorrupt, StoreError, not_a_url
 from marksweep.urls import redacted
 
 CONNECT_TIMEOUT = 5.0
-"""Seconds to wait for a server to answer the door. Lower fails sooner on a slow network."""
+"""Seconds to wait for a connection. Lower fails sooner on a slow network."""
 
 ANSWER_TIMEOUT = 30.0
-"""Seconds to wait for an answer. Lower gives up sooner on a server that hangs, or is only slow."""
+"""Seconds to wait for a response. Lower gives up sooner on a server that hangs or is just slow."""
 
 Given = TypeVar("Given")
 
 Pipeline = Any
-"""A transaction of redis-py, whose types do not separate reading from queueing."""
+"""A redis-py transaction, whose types do not separate reading from queueing."""
 
 _MEANINGS: tuple[tuple[type[Exception], str], ...] = (
-    (redis.AuthenticationError, "it wants other credentials. Put them into the URL."),
+    (redis.AuthenticationError, "it rejects the credentials. Put valid ones into the URL."),
     (redis.TimeoutError, "it does not answer. Check that it runs and can be reached."),
     (redis.ConnectionError, "it cannot be reached. Check that it runs, and the URL."),
     (redis.exceptions.ReadOnlyError, "it is a read-only replica. Name the primary."),
@@ -51,7 +51,7 @@ class Client:
                 socket_timeout=ANSWER_TIMEOUT,
                 socket_keepalive=True,
                 socket_connect_timeout=CONNECT_TIMEOUT,
-                # A command that is sent again after a lost answer may be done twice.
+                # A command that is resent after a lost response may run twice.
                 retry=Retry(NoBackoff(), 0),
             )
         except ValueError:  # its message may quote a part of the password
@@ -62,8 +62,8 @@ class Client:
             self._refuse_cluster()
 
     def _refuse_cluster(self) -> None:
-        """Refuse a server that has only some of the keys."""
-        with suppress(redis.ResponseError):  # a user who may not ask
+        """Refuse a cluster node, which has only some of the keys."""
+        with suppress(redis.ResponseError):  # a user who may not run INFO
             if self._redis.info("cluster").get("cluster_enabled"):
                 raise StoreError(
                     f"{self.name}: it is a node of a Redis Cluster, which has only a part of the "
@@ -72,21 +72,21 @@ class Client:
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
-        """Return the connection for reads."""
+        """Yield the connection for reads."""
         with self.errors():
             if self._closed:
                 raise StoreError(f"{self.name}: the store is closed. Open it again.")
             yield self._redis
 
     def read_all(self, queue: Callable[[Pipeline], None]) -> list[Any]:
-        """Read several things at one moment."""
+        """Read several values atomically."""
         with self.reading() as server, server.pipeline(transaction=True) as pipe:
             queue(pipe)
             found: list[Any] = pipe.execute()
             return found
 
     def write(self, watched: bytes, work: Callable[[Pipeline], Given]) -> Given:
-        """Do work as one transaction; if `watched` changes meanwhile, start over.
+        """Run `work` as one transaction; retry if `watched` changes meanwhile.
 
         The work reads, then calls `multi()` and queues its writes, one of them on `watched`.
         """
@@ -101,7 +101,7 @@ class Client:
                     except redis.WatchError:
                         if time.monotonic() > deadline:
                             raise StoreBusy(
-                                f"{self.name}: others keep writing for more than "
+                                f"{self.name}: others kept writing for more than "
                                 f"{self.timeout:g} s. Try again."
                             ) from None
                     else:
@@ -114,7 +114,7 @@ class Client:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Explain an error of the server and what to do about it."""
+        """Explain a server error and what to do about it."""
         try:
             yield
         except redis.RedisError as error:
@@ -122,8 +122,8 @@ class Client:
                 if isinstance(error, kind):
                     raise StoreError(f"{self.name}: {meaning} ({error})") from error
             raise StoreError(
-                f"{self.name}: the server refuses: {error}. Nothing was changed. "
-                "Look into the server's log."
+                f"{self.name}: the server returned an error: {error}. Nothing was changed. "
+                "Check the server's log."
             ) from error
 
     def unreadable(self, error: Exception) -> StoreCorrupt:

@@ -1,4 +1,4 @@
-"""The journal in Redis: a list, in which an entry's place is its number."""
+"""The journal in Redis: a list, where an entry's position is its number."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SHOWN_PLAN = Codec(tuple[int, datetime])
 """The number and time of an entry that shows a plan."""
 
 EXPIRED = b""
-"""Placeholder of an entry that expired."""
+"""Placeholder for an expired entry."""
 
 
 class RedisJournal:
-    """The record of plans and sweeps. As durable as the server is set up to be."""
+    """The record of plans and sweeps. As durable as the server's settings make it."""
 
     def __init__(self, client: Client, prefix: str, retention: PlanRetention) -> None:
         self._client = client
@@ -32,7 +32,7 @@ class RedisJournal:
         self._retention = retention
 
     def append(self, workspace: str, entry: Entry) -> Entry:
-        """Add an entry; return it with its number. A plan that is shown again is stored once."""
+        """Append an entry; return it numbered. A plan shown again is stored once."""
         keys = Keys(self._prefix, workspace)
         if entry.event is Event.PLANNED and entry.plan is not None:
 
@@ -46,7 +46,7 @@ class RedisJournal:
         def queue(pipe: Pipeline) -> None:
             pipe.rpush(keys.journal, _body(entry))
             pipe.sadd(workspaces(self._prefix), encode(workspace))
-            if entry.event is Event.SWEEPING:  # a plan that is applied does not expire
+            if entry.event is Event.SWEEPING:  # an applied plan does not expire
                 pipe.hdel(keys.shown, encode(entry.plan_id))
 
         return msgspec.structs.replace(entry, seq=self._client.read_all(queue)[0])
@@ -56,7 +56,7 @@ class RedisJournal:
         return matching(self._entries(Keys(self._prefix, workspace).journal), **wanted)
 
     def entries(self, workspace: str) -> Iterator[Entry]:
-        """Read all entries, oldest first, a few at a time."""
+        """Read all entries, oldest first, in batches."""
         key, start = Keys(self._prefix, workspace).journal, 0
         while True:
             with self._client.reading() as server:
@@ -70,7 +70,7 @@ class RedisJournal:
             start += len(bodies)
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
-        """Remove the content of segments from all entries; count them."""
+        """Remove the content of segments from all entries; return how many changed."""
         key = Keys(self._prefix, workspace).journal
 
         def work(pipe: Pipeline) -> int:
@@ -93,7 +93,7 @@ class RedisJournal:
             return JournalSize(sum(1 for _ in self._entries(key)), server.memory_usage(key) or 0)
 
     def _entries(self, key: bytes) -> Iterator[Entry]:
-        """Return the entries with their numbers, newest first."""
+        """Yield the entries with their numbers, newest first."""
         with self._client.reading() as server:
             seq = server.llen(key)
             while seq > 0:
@@ -105,7 +105,7 @@ class RedisJournal:
                 seq -= len(bodies)
 
     def _show(self, pipe: Pipeline, keys: Keys, entry: Entry) -> Entry:
-        """Queue a plan that is shown, and the expiry of others."""
+        """Queue the entry of a shown plan, and the expiry of others."""
         this = encode(entry.plan_id)
         shown = {plan: SHOWN_PLAN.decode(each) for plan, each in pipe.hgetall(keys.shown).items()}
         if this in shown:

@@ -1,4 +1,4 @@
-"""A lock that many machines can share: a key with a token that expires unless it is renewed."""
+"""A lock across machines: a key with a token that expires unless it is renewed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from marksweep.stores.redis.client import Client
 from marksweep.stores.redis.statements import LET_GO, RENEW
 
 LEASE_SECONDS = 9.0
-"""How long a holder that died, or lost its connection, keeps others out.
+"""How long a holder that died, or lost its connection, blocks others.
 
-Less than stores wait for a lock, so that who waits gets it. Lower lets others in sooner; higher
-forgives a holder that is delayed for a while.
+Shorter than the lock timeout, so that a waiting process gets the lock. Lower unblocks others
+sooner; higher tolerates longer delays of the holder.
 """
 
 _FIRST_PAUSE = 0.002
@@ -62,7 +62,7 @@ class Lease:
             if not self._run(LET_GO, token):
                 log.warning(
                     "%s: a lease of %g s ran out while it was held; another process may have "
-                    "worked on the workspace meanwhile. This one was delayed, or cut off.",
+                    "worked on the workspace meanwhile. This one was delayed or disconnected.",
                     self._client.name,
                     self._seconds,
                 )
@@ -87,6 +87,6 @@ class Lease:
     def _busy(self) -> StoreBusy:
         return StoreBusy(
             f"{self._client.name}: the workspace is held by another for more than "
-            f"{self._client.timeout:g} s. Try again; that of a holder that died ends within "
+            f"{self._client.timeout:g} s. Try again; the lock of a dead holder expires within "
             f"{self._seconds:g} s."
         )

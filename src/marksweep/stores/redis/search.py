@@ -1,4 +1,4 @@
-"""Search in Redis: one hash per word, ranked here; then the nouns, a few at a time."""
+"""Search in Redis: one hash per word, ranked in the client; nouns are fetched in batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Noun = TypeVar("Noun")
 
 
 def index(pipe: Pipeline, keys: WordKeys, key: bytes, segment: Segment) -> None:
-    """Queue the words of a document that is not indexed."""
+    """Queue the words of a document that is not indexed yet."""
     counted = Counter(segment_words(segment).split())
     for word, times in counted.items():
         pipe.hset(keys.having(word), key, times)
@@ -66,7 +66,7 @@ def ranked_by_words(client: Client, keys: WordKeys, words: str) -> list[tuple[by
 def hits(
     client: Client, where: bytes, ranked: Sequence[tuple[bytes, float]], codec: Codec[Noun]
 ) -> Iterator[Hit[Noun]]:
-    """Fetch the values of ranked keys of a hash, in order, without those deleted meanwhile."""
+    """Fetch the values of ranked keys of a hash, in order, skipping those deleted meanwhile."""
     for start in range(0, len(ranked), FETCHED_AT_ONCE):
         some = ranked[start : start + FETCHED_AT_ONCE]
         with client.reading() as server:
@@ -77,7 +77,7 @@ def hits(
 
 
 def read(client: Client, codec: Codec[Noun], bodies: Sequence[bytes]) -> list[Noun]:
-    """Decode values, or say that they cannot be read."""
+    """Decode values; StoreCorrupt if that fails."""
     try:
         return codec.decode_all(bodies)
     except ValueError as error:

@@ -23,7 +23,7 @@ class RedisSegments:
         self._prefix = prefix
 
     def changes(self, workspace: str, since: int = 0) -> Changes:
-        """Return what was put or removed after version `since`; from 0, everything."""
+        """Return changes after version `since`, or everything if it is 0."""
         keys = Keys(self._prefix, workspace)
         with self._client.reading() as server:
             version, floor = _state(server.hmget(keys.live_state, "version", "floor"))
@@ -54,7 +54,7 @@ class RedisSegments:
     def write(
         self, workspace: str, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()
     ) -> int:
-        """Remove, then put, in one step, all or nothing; return the new version."""
+        """Remove, then put, atomically; return the new version."""
         keys = Keys(self._prefix, workspace)
         puts = {encode(each.segment_id): each for each in put}
         bodies = {key: SEGMENT.encode(each) for key, each in puts.items()}
@@ -104,7 +104,7 @@ class RedisSegments:
         return tuple(islice(passing, max(0, query.limit)))
 
     def workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold live segments, sorted."""
+        """List the workspaces with live segments, sorted by name."""
         with self._client.reading() as server:
             names = [decode(each) for each in server.smembers(workspaces(self._prefix))]
             return tuple(
@@ -135,7 +135,7 @@ def _state(found: Sequence[bytes | None]) -> tuple[int, int]:
 
 
 def _put(pipe: Pipeline, keys: Keys, key: bytes, new: Segment, old: Segment | None) -> None:
-    """Queue the change of the word index."""
+    """Queue the word index update."""
     if old is not None:
         if found_alike(old, new):
             return

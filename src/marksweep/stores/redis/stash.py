@@ -24,14 +24,14 @@ from marksweep.stores.redis.statements import Keys, encode, workspaces
 
 
 class RedisStash:
-    """Swept segments. A higher row number means put later."""
+    """Swept segments. Later entries have higher row numbers."""
 
     def __init__(self, client: Client, prefix: str) -> None:
         self._client = client
         self._prefix = prefix
 
     def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
-        """Store entries, all or nothing. Same plan and segment: the entry is replaced."""
+        """Store entries atomically. An entry with the same plan and segment is replaced."""
         keys = self._keys(workspace)
         latest: dict[tuple[str, str], Stashed] = {}
         for entry in entries:
@@ -72,7 +72,7 @@ class RedisStash:
         return tuple(sorted(self._fetch(keys, rows), key=heap_order))
 
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
-        """Drop a plan's entries, all or nothing. Unknown ids are not an error."""
+        """Drop a plan's entries atomically. Unknown ids are not an error."""
         keys = self._keys(workspace)
         wanted = [(plan_id, segment_id) for segment_id in dict.fromkeys(segment_ids)]
 
@@ -98,7 +98,7 @@ class RedisStash:
         return tuple(islice(passing, max(0, query.limit)))
 
     def entries(self, workspace: str) -> Iterator[Stashed]:
-        """Read all entries, oldest first, a few at a time."""
+        """Read all entries, oldest first, in batches."""
         keys, after = self._keys(workspace), "-inf"
         while True:
             with self._client.reading() as server:
@@ -134,7 +134,7 @@ class RedisStash:
     def _find(
         self, pipe: Pipeline, keys: Keys, wanted: Iterable[tuple[str, str]]
     ) -> list[tuple[bytes, Stashed]]:
-        """Find the entries that are there, by plan and segment."""
+        """Find existing entries by plan and segment."""
         by_plan: dict[str, list[bytes]] = {}
         for plan_id, segment_id in wanted:
             by_plan.setdefault(plan_id, []).append(encode(segment_id))

@@ -27,7 +27,7 @@ def encode(text: str) -> bytes:
 
 
 def decode(found: bytes) -> str:
-    """Read back what `encode` wrote."""
+    """Decode what `encode` returned."""
     return found.decode("utf-8", "surrogatepass")
 
 
@@ -42,7 +42,7 @@ class Keys:
         self.live = self._base + b"live"
         """Hash: segment id → live segment."""
         self.live_state = self._base + b"live:state"
-        """Hash: version, floor. Every write changes it, so it is what writers watch."""
+        """Hash: version, floor. Every write changes it, so writers watch it."""
         self.put_at = self._base + b"live:put"
         """Sorted set: segment ids by the version that put them."""
         self.removed_at = self._base + b"live:removed"
@@ -51,23 +51,23 @@ class Keys:
         self.stash = self._base + b"stash"
         """Hash: row → stash entry. A higher row was put later."""
         self.stash_state = self._base + b"stash:state"
-        """Hash: the last row. Every write changes it, so it is what writers watch."""
+        """Hash: the last row. Every write changes it, so writers watch it."""
         self.stash_order = self._base + b"stash:order"
-        """Sorted set: rows by themselves."""
+        """Sorted set: rows by row number."""
         self.stash_expiring = self._base + b"stash:expiring"
-        """Sorted set: rows by the moment their deletion becomes final."""
+        """Sorted set: rows by the time their deletion becomes final."""
         self.stash_words = WordKeys(self._base + b"stash:words:")
         self.journal = self._base + b"journal"
-        """List: entries in order; the number of an entry is its place, from 1. Expired: empty."""
+        """List: entries in order; an entry's number is its position, from 1. Expired: empty."""
         self.shown = self._base + b"journal:shown"
-        """Hash: plan that was shown → number and time of its entry. Applied ones are not in it."""
+        """Hash: shown plan → number and time of its entry. Applied plans are not in it."""
 
     def plan(self, plan_id: str) -> bytes:
-        """Name the hash segment id → row of a plan."""
+        """Return the key of a plan's hash: segment id → row."""
         return self._base + b"stash:plan:" + encode(plan_id)
 
     def segment(self, segment_id: str) -> bytes:
-        """Name the set of rows of a segment."""
+        """Return the key of a segment's set of rows."""
         return self._base + b"stash:segment:" + encode(segment_id)
 
 
@@ -77,15 +77,15 @@ class WordKeys:
     def __init__(self, base: bytes) -> None:
         self._base = base
         self.lengths = base + b"=lengths"
-        """Hash: document → how many words it has."""
+        """Hash: document → word count."""
         self.total = base + b"=total"
-        """How many words all documents have together."""
+        """Total word count of all documents."""
 
     def having(self, word: str) -> bytes:
-        """Name the hash document → how often it has this word."""
+        """Return the key of a word's hash: document → occurrences."""
         return self._base + encode(word)
 
 
 def workspaces(prefix: str) -> bytes:
-    """Name the set of all workspaces ever written to."""
+    """Return the key of the set of all workspaces ever written to."""
     return encode(prefix) + b":workspaces"

@@ -2,7 +2,7 @@
 
 statements   every SQL statement, with its purpose
 columns      values and clauses
-segments, stash, journal   the three faces
+segments, stash, journal   the three parts of the store
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _index_words,
     _note_times,
 )
-"""Step n leads from version n to n + 1. Steps that were released are never changed."""
+"""Step n migrates version n to n + 1. Released steps are never changed."""
 
 
 def _upgrade(database: sqlite3.Connection, version: int) -> None:
@@ -90,13 +90,13 @@ class SqliteStore:
         self.journal = SqliteJournal(self._file, retention)
 
     def all_workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold anything, sorted."""
+        """List the non-empty workspaces, sorted by name."""
         with self._file.asking() as database:
             found = database.execute(sql.HELD_WORKSPACES).fetchall()
         return tuple(sorted(unbind(name) for (name,) in found))
 
     def lock(self, workspace: str) -> AbstractContextManager[None]:
-        """Hold a workspace for one sweep, across threads and processes."""
+        """Lock a workspace for one sweep, across threads and processes."""
         self._file.check_open()
         with self._mutex:
             lock = self._locks.get(workspace)
@@ -111,7 +111,7 @@ class SqliteStore:
         return self._file.scrub()
 
     def size(self) -> int:
-        """Measure the file and its side files."""
+        """Return the total size of the file and its side files."""
         self._file.check_open()
         beside = (self._path.with_name(self._path.name + end) for end in DATABASE_FILES)
         return total_size(self._path, beside)

@@ -30,7 +30,7 @@ def find_workspace(database: sqlite3.Connection, name: str) -> Workspace:
 
 
 def make_workspace(database: sqlite3.Connection, name: str) -> Workspace:
-    """Look up a workspace by name; number it if it is new."""
+    """Look up a workspace by name; add it if it is new."""
     found = find_workspace(database, name)
     if found.number:
         return found
@@ -39,7 +39,7 @@ def make_workspace(database: sqlite3.Connection, name: str) -> Workspace:
 
 
 def bind(text: str) -> str | bytes:
-    """Convert any string to a column's value. What is not valid Unicode becomes bytes."""
+    """Convert any string to a column value. Invalid Unicode becomes bytes."""
     if text.isascii():
         return text
     try:
@@ -50,10 +50,10 @@ def bind(text: str) -> str | bytes:
 
 
 def unbind(value: str | bytes) -> str:
-    """Read back what `bind` made."""
+    """Convert a column value back to the string given to `bind`."""
     return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")
 
 
 def places(count: int) -> str:
-    """Return that many question marks."""
+    """Return `count` SQL placeholders."""
     return ", ".join("?" * count)

@@ -17,7 +17,7 @@ from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace, bind
 
 CLOSING = frozenset({Event.SWEPT, Event.RESTORED, Event.UNDONE, Event.ROLLED_BACK})
-"""Entries that close an operation. One lost in a power cut is written again by the next one."""
+"""Events that close an operation. The next operation rewrites one lost in a power cut."""
 
 
 class SqliteJournal:
@@ -28,9 +28,9 @@ class SqliteJournal:
         self._retention = retention
 
     def append(self, workspace: str, entry: Entry) -> Entry:
-        """Add an entry, durably and all that was before it unless it only closes an operation.
+        """Append an entry; unless it only closes an operation, sync it and all earlier writes.
 
-        A plan that is shown again is stored once.
+        A plan shown again is stored once.
         """
         shows = entry.event is Event.PLANNED and entry.plan is not None
         closes = entry.event in CLOSING
@@ -74,7 +74,7 @@ class SqliteJournal:
         return self._read([body for (body,) in found])
 
     def entries(self, workspace: str) -> Iterator[Entry]:
-        """Read all entries, oldest first, a few at a time."""
+        """Read all entries, oldest first, in batches."""
         after = 0
         while True:
             with self._file.asking() as database:
@@ -87,7 +87,7 @@ class SqliteJournal:
             after = rows[-1][0]
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
-        """Remove the content of segments from all entries; count them."""
+        """Remove the content of segments from all entries; return how many changed."""
         with self._file.writing() as database:
             place = columns.find_workspace(database, workspace)
             rows = database.execute(sql.ENTRIES_WITH_PLANS, (place.number,)).fetchall()

@@ -1,4 +1,4 @@
-"""Search in SQLite: FTS5 finds and ranks, within a bound on how much it ranks."""
+"""Search in SQLite: FTS5 finds and ranks, with a limit on how many matches it ranks."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace
 
 RANKED_AT_MOST = 2_000
-"""Matches that are ranked; about 2 µs each.
+"""Limit on ranked matches; about 2 µs each.
 
-If there may be more, only the rarest words find what is ranked. Where that is not enough, the
-newest matches follow: those that have all words, then those that have any. Higher ranks more in
-large stores, and takes longer.
+If there may be more, only matches of the rarest words are ranked. If those are too few, the
+newest matches follow: those with all words, then those with any. Higher ranks more in large
+stores, and takes longer.
 """
 
 WEIGHED_AT_MOST = 10_000
-"""Matches of a word that counts in the ranking of what rarer words found; 0.1 µs each.
+"""Limit on matches of a word that counts in ranking what rarer words found; 0.1 µs each.
 
-Higher listens to words that say little.
+Higher includes words that carry little information.
 """
 
 Match = tuple[int, bytes, float]
-"""A row's number, the noun in it, and how well it matches."""
+"""A row number, the noun in the row, and its score."""
 
 
 class Order(NamedTuple):
-    """What rows are sorted by, and what measures how well each matches."""
+    """The score of rows, and their sort order."""
 
     score: str
     order: str
@@ -47,9 +47,9 @@ NEWEST = Order("0.0", "words.rowid DESC")
 
 
 class IndexedTable:
-    """A table and the index of its words.
+    """A table and its word index.
 
-    Marks in the index represent the values that filters ask for, so only what passes is ranked.
+    Marks in the index encode filter values, so only rows that pass the filters are ranked.
     """
 
     def __init__(self, name: str, listed: Order, matching: Order) -> None:
@@ -58,17 +58,17 @@ class IndexedTable:
         self._matching = matching
 
     def add_words(self, database: sqlite3.Connection, rows: Iterable[tuple[int, Segment]]) -> None:
-        """Index the words of rows that are not indexed."""
+        """Index the words of rows that are not indexed yet."""
         words = ((row, segment_words(segment), _marks(segment)) for row, segment in rows)
         database.executemany(sql.ADD_WORDS.format(table=self._name), words)
 
     def remove_words(self, database: sqlite3.Connection, rows: Iterable[int]) -> None:
-        """Forget the words of rows."""
+        """Remove rows from the word index."""
         numbers = ((row,) for row in rows)
         database.executemany(sql.REMOVE_WORDS.format(table=self._name), numbers)
 
     def search(self, database: sqlite3.Connection, place: Workspace, query: Query) -> list[Match]:
-        """Find rows of a workspace, best first; without words, in the table's own order."""
+        """Find rows of a workspace, best first; without words, in the table's default order."""
         limit = max(0, query.limit)
         marks = [f"marks : ({_any(group)})" for group in _marks_asked(query)]
 
@@ -92,7 +92,7 @@ class IndexedTable:
             found = []
         elif rare == weighed:
             found = matching(match(rare), BEST)
-        else:  # the rare ones find; the others are only named to be weighed
+        else:  # rare words select rows; the others only affect the ranking
             found = matching(match(rare, weighed), BEST)
         if rare != words:
             for what in (match(*([word] for word in words)), match(words)):
@@ -129,17 +129,17 @@ STASH = IndexedTable("stash", listed=Order("0.0", "row DESC"), matching=NEWEST)
 
 
 def _ranked_whole(rows: list[int]) -> int:
-    """Say how many of the rarest words have few enough matches, together, to rank them all."""
+    """Return how many of the rarest words together have few enough matches to rank them all."""
     return bisect_right(list(accumulate(rows)), RANKED_AT_MOST)
 
 
 def _any(words: list[str]) -> str:
-    """Write words as an FTS5 query in which none is an operator."""
+    """Join words into an FTS5 query in which none is an operator."""
     return " OR ".join(f'"{word}"' for word in words)
 
 
 def _marks(segment: Segment) -> str:
-    """Write the values that filters ask for as separate words, for the word index."""
+    """Encode a segment's filter values as separate words for the word index."""
     found = [_mark("type", segment.type)]
     if segment.file_path is not None:
         found.append(_mark("file", segment.file_path))
@@ -150,7 +150,7 @@ def _marks(segment: Segment) -> str:
 
 
 def _marks_asked(query: Query) -> list[list[str]]:
-    """Write a query's filters as marks: one of each group must be there."""
+    """Encode a query's filters as marks: one of each group must match."""
     groups = [[_mark("type", each) for each in query.types]] if query.types else []
     if query.file_path is not None:
         groups.append([_mark("file", query.file_path)])
@@ -161,7 +161,7 @@ def _marks_asked(query: Query) -> list[list[str]]:
 
 @lru_cache(maxsize=1 << 14)
 def _mark(kind: str, value: str) -> str:
-    """Write one value of one kind as a word, whatever is in it.
+    """Encode any value of one kind as a word.
 
     Collisions are less likely than disk errors, and search checks its hits.
     """

@@ -24,7 +24,7 @@ class SqliteSegments:
         self._file = file
 
     def changes(self, workspace: str, since: int = 0) -> Changes:
-        """Return what was put or removed after version `since`; from 0, everything."""
+        """Return changes after version `since`, or everything if it is 0."""
         with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
             if since == place.version > 0:
@@ -43,7 +43,7 @@ class SqliteSegments:
     def write(
         self, workspace: str, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()
     ) -> int:
-        """Remove, then put, in one step, all or nothing; return the new version."""
+        """Remove, then put, atomically; return the new version."""
         with self._file.writing() as database:
             place = columns.make_workspace(database, workspace)
             if not put and not remove:
@@ -66,7 +66,7 @@ class SqliteSegments:
         return tuple(hit for hit in hits if query.matches(hit.found))
 
     def workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold live segments, sorted."""
+        """List the workspaces with live segments, sorted by name."""
         with self._file.asking() as database:
             names = database.execute(sql.LIVE_WORKSPACES).fetchall()
         return tuple(sorted(columns.unbind(name) for (name,) in names))
@@ -94,7 +94,7 @@ def _remove(
     database.executemany(sql.NOTE_REMOVED, notes)
     (count,) = database.execute(sql.COUNT_REMOVED, (place.number,)).fetchone()
     if count > 2 * CHANGES_KEPT:
-        # Twice, so that the cost of forgetting is paid once in many writes.
+        # Twice, to amortize the cost of the deletion over many writes.
         span = (place.number, CHANGES_KEPT)
         (floor,) = database.execute(sql.OLDEST_KEPT_REMOVAL, span).fetchone()
         database.execute(sql.FORGET_REMOVED, (place.number, floor))

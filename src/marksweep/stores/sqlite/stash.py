@@ -19,13 +19,13 @@ from marksweep.stores.sqlite.search import STASH
 
 
 class SqliteStash:
-    """Swept segments. A higher row number means put later."""
+    """Swept segments. Later entries have higher row numbers."""
 
     def __init__(self, file: Database) -> None:
         self._file = file
 
     def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
-        """Store entries, all or nothing. Same plan and segment: the entry is replaced."""
+        """Store entries atomically. An entry with the same plan and segment is replaced."""
         latest: dict[tuple[str, str], Stashed] = {}
         for entry in entries:
             key = (entry.plan_id, entry.segment.segment_id)
@@ -64,7 +64,7 @@ class SqliteStash:
         return tuple(sorted(self._read(body for (body,) in found), key=heap_order))
 
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
-        """Drop a plan's entries, all or nothing. Unknown ids are not an error."""
+        """Drop a plan's entries atomically. Unknown ids are not an error."""
         with self._file.writing() as database:
             place = columns.find_workspace(database, workspace)
             _remove(database, place, plan_id, segment_ids)
@@ -79,7 +79,7 @@ class SqliteStash:
         return tuple(hit for hit in hits if query.matches(hit.found.segment))
 
     def entries(self, workspace: str) -> Iterator[Stashed]:
-        """Read all entries, oldest first, a few at a time."""
+        """Read all entries, oldest first, in batches."""
         with self._file.asking() as database:
             first, last = columns.find_workspace(database, workspace).rows
         after = first - 1

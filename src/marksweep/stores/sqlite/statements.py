@@ -1,7 +1,7 @@
 """Every SQL statement of the SQLite store, each with its purpose.
 
-A row's number carries its workspace in the high bits (see `rows_of`), so that a workspace is a
-range of rows, in the tables and in the word indexes alike. Text columns hold what `bind` made.
+A row number has its workspace in the high bits (see `rows_of`), so that a workspace is a range of
+rows, in both the tables and the word indexes. Text columns hold values from `bind`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ def rows_of(workspace: int) -> tuple[int, int]:
 
 
 PAGE_ROWS = 100
-"""Rows read at a time where all are read. More take more memory."""
+"""Rows per batch when all are read. Higher takes more memory."""
 
 # Opening
 
 CACHE_MORE = "PRAGMA cache_size = -16384"
-"""Keep up to 16 MB of pages: batches touch many, all over the word index."""
+"""Cache up to 16 MB of pages: batches touch many, all over the word index."""
 
 CHECKPOINT_LESS = "PRAGMA wal_autocheckpoint = 4000"
 """Let the log grow to 16 MB: a page that is written often is then copied once."""
@@ -85,11 +85,11 @@ CREATE_WORD_INDEXES = (
     "INSERT INTO stash_words (stash_words, rank) VALUES ('rank', 'bm25(1.0, 0.0)')",
     "INSERT INTO stash_words (stash_words, rank) VALUES ('automerge', 16)",
 )
-"""Version 2: the words of both, split by `search.words`; FTS5 only has to cut at spaces.
+"""Version 2: word indexes of both, tokenized by `search.words`; FTS5 only splits at spaces.
 
-Marks represent the values that filters ask for (see `marks`). They are in the same index as the
-words, so that only what passes is ranked; they find, but weigh nothing. Merging later makes batches
-a tenth faster.
+Marks encode filter values (see `marks`). They are in the same index as the words, so that only
+rows that pass are ranked; their weight in the ranking is 0. Merging later makes batches 10%
+faster.
 """
 
 ADD_JOURNAL_TIMES = (
@@ -99,10 +99,10 @@ ADD_JOURNAL_TIMES = (
 """Version 3: when each entry was written, so that plans expire."""
 
 ALL_ENTRIES = "SELECT rowid, body FROM journal"
-"""Every entry of every workspace, to note its time."""
+"""Every entry of every workspace, to set its time."""
 
 SET_ENTRY_TIME = "UPDATE journal SET at = ? WHERE rowid = ?"
-"""Note when an entry was written."""
+"""Set the time at which an entry was written."""
 
 ALL_SEGMENTS = "SELECT row, body FROM segments ORDER BY row"
 """Every live segment of every workspace, to index its words."""
@@ -110,7 +110,7 @@ ALL_SEGMENTS = "SELECT row, body FROM segments ORDER BY row"
 ALL_STASHED = "SELECT row, body FROM stash ORDER BY row"
 """Every stash entry of every workspace, to index its words."""
 
-# Salvage: forwards until damage, then backwards until the same damage
+# Salvage: forwards up to the damage, then backwards up to the damage
 
 ALL_NAMES = "SELECT workspace, name FROM workspaces"
 """Every workspace's number and name."""
@@ -128,13 +128,13 @@ FIND_WORKSPACE = "SELECT workspace, version, floor FROM workspaces WHERE name = 
 """A workspace's number, version, and the oldest version whose removals are all known."""
 
 ADD_WORKSPACE = "INSERT INTO workspaces (name) VALUES (?)"
-"""Number a new workspace."""
+"""Add a workspace."""
 
 SET_VERSION = "UPDATE workspaces SET version = ? WHERE workspace = ?"
-"""Note a workspace's new version."""
+"""Set a workspace's new version."""
 
 SET_FLOOR = "UPDATE workspaces SET floor = ? WHERE workspace = ?"
-"""Note that removals up to this version may be forgotten."""
+"""Set the version up to which removals may be forgotten."""
 
 HELD_WORKSPACES = """
 SELECT name FROM workspaces AS w
@@ -153,7 +153,7 @@ WHERE EXISTS (SELECT 1 FROM segments WHERE segments.workspace = w.workspace)
 # Live segments
 
 LIVE_SEGMENTS = "SELECT body FROM segments WHERE row BETWEEN ? AND ?"
-"""All of a workspace."""
+"""All live segments of a workspace."""
 
 SEGMENTS_SINCE = "SELECT body FROM segments WHERE workspace = ? AND version > ? ORDER BY version"
 """What was put after a version."""
@@ -184,21 +184,21 @@ REMOVE_SEGMENT = "DELETE FROM segments WHERE row = ?"
 """Drop a segment."""
 
 NOTE_REMOVED = "INSERT OR REPLACE INTO removed (workspace, segment_id, version) VALUES (?, ?, ?)"
-"""Remember that a segment was removed, for readers that have it."""
+"""Record that a segment was removed, for readers that have it."""
 
 FORGET_REMOVED_ID = "DELETE FROM removed WHERE workspace = ? AND segment_id = ?"
 """A segment exists again: readers must not see its removal."""
 
 COUNT_REMOVED = "SELECT count(*) FROM removed WHERE workspace = ?"
-"""How many removals are remembered."""
+"""How many removals are recorded."""
 
 OLDEST_KEPT_REMOVAL = """
 SELECT version FROM removed WHERE workspace = ? ORDER BY version DESC LIMIT 1 OFFSET ?
 """
-"""The version of the n-th last removal."""
+"""The version of the n-th most recent removal."""
 
 FORGET_REMOVED = "DELETE FROM removed WHERE workspace = ? AND version <= ?"
-"""Forget removals up to a version."""
+"""Delete removals up to a version."""
 
 # Words and search. `{table}` is segments or stash, `{times}` clauses of TIMES only; `{score}` and
 # `{order}` are columns. Values are parameters.
@@ -207,28 +207,28 @@ ADD_WORDS = "INSERT INTO {table}_words (rowid, words, marks) VALUES (?, ?, ?)"
 """Index a row's words and marks."""
 
 REMOVE_WORDS = "DELETE FROM {table}_words WHERE rowid = ?"
-"""Forget a row's words."""
+"""Remove a row from the word index."""
 
 COUNT_MATCHES = """
 SELECT count(*) FROM (
     SELECT 1 FROM {table}_words WHERE {table}_words MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?
 )
 """
-"""How many rows match, up to a number."""
+"""How many rows match, up to a limit."""
 
 LIST_ROWS = """
 SELECT row, body, {score} FROM {table} WHERE row BETWEEN ? AND ? {times} ORDER BY {order} LIMIT ?
 """
-"""Rows in the given time."""
+"""Rows in the given time range."""
 
 LIST_MATCHES = """
 SELECT row, body, {score} FROM {table}_words AS words CROSS JOIN {table} ON row = words.rowid
 WHERE {table}_words MATCH ? AND words.rowid BETWEEN ? AND ? {times} ORDER BY {order} LIMIT ?
 """
-"""Rows that match, in the given time."""
+"""Rows that match, in the given time range."""
 
 TIMES = {"since": "AND created_at >= ?", "until": "AND created_at < ?"}
-"""One clause per filter of time."""
+"""One clause per time filter."""
 
 # Stash
 
@@ -245,7 +245,7 @@ ADD_STASHED = """
 INSERT INTO stash (row, workspace, plan_id, segment_id, created_at, expires_at, body)
 VALUES (?, ?, ?, ?, ?, ?, ?)
 """
-"""Keep an entry."""
+"""Insert an entry."""
 
 REMOVE_STASHED = "DELETE FROM stash WHERE row = ?"
 """Drop an entry."""
@@ -257,7 +257,7 @@ STASHED_OF_PLAN = "SELECT body FROM stash WHERE workspace = ? AND plan_id = ?"
 """The entries of one plan."""
 
 STASHED_FROM = "SELECT row, body FROM stash WHERE row > ? AND row <= ? ORDER BY row LIMIT ?"
-"""Some entries after a row, oldest first."""
+"""A batch of entries after a row, oldest first."""
 
 EXPIRED = "SELECT body FROM stash WHERE workspace = ? AND expires_at <= ? ORDER BY row"
 """Entries whose deletion has become final, oldest first."""
@@ -265,7 +265,7 @@ EXPIRED = "SELECT body FROM stash WHERE workspace = ? AND expires_at <= ? ORDER 
 COUNT_STASHED = """
 SELECT count(*) FROM (SELECT 1 FROM stash WHERE row BETWEEN ? AND ? LIMIT ?)
 """
-"""How many entries a workspace has, up to a number."""
+"""How many entries a workspace has, up to a limit."""
 
 # Journal
 
@@ -294,7 +294,7 @@ DELETE FROM journal WHERE rowid IN (
     ) WHERE at < :since OR place > :plans
 )
 """
-"""Forget plans that nobody applied: those shown before a moment, and all but the newest."""
+"""Delete unapplied plans: those shown before a given time, and all but the newest."""
 
 ENTRIES_WITH_PLANS = "SELECT rowid, body FROM journal WHERE workspace = ?"
 """All entries, to remove the content of segments."""
@@ -303,7 +303,7 @@ CHANGE_ENTRY = "UPDATE journal SET body = ? WHERE rowid = ?"
 """Replace an entry with its redacted form."""
 
 JOURNAL_SIZE = "SELECT count(*), coalesce(sum(length(body)), 0) FROM journal WHERE workspace = ?"
-"""How many entries there are, and their bytes."""
+"""The number of entries, and their total bytes."""
 
 READ_ENTRIES = """
 SELECT body FROM journal WHERE workspace = ? {filters} ORDER BY seq DESC LIMIT ?
@@ -313,7 +313,7 @@ SELECT body FROM journal WHERE workspace = ? {filters} ORDER BY seq DESC LIMIT ?
 ENTRIES_FROM = """
 SELECT seq, body FROM journal WHERE workspace = ? AND seq > ? ORDER BY seq LIMIT ?
 """
-"""Some entries after a number, oldest first."""
+"""A batch of entries after a number, oldest first."""
 
 ENTRY_FILTERS = {"event": "AND event IN ({places})", "plan_id": "AND plan_id = ?"}
 """One clause per filter; `{places}` becomes as many question marks as there are events."""
