@@ -1,8 +1,8 @@
-"""What a graph store is: rows, runs, the survey that a collection starts from, and leases.
+"""The graph store protocol: rows, runs, the survey that a collection starts from, and leases.
 
-Each call is atomic on its own; `soft_delete`, `restore` and `purge` work in batches, each atomic,
-and can be repeated after a crash. Every write gives the rows it changes the workspace's next
-version; a plan remembers the version it was made at, and what changed afterwards is left alone.
+Each call is atomic; `soft_delete`, `restore` and `purge` work in atomic batches and can be repeated
+after a crash. Every write gives the rows it changes the workspace's next version; a plan records
+the version it was made at, and rows changed since then are left alone.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from marksweep.stores.graph.nouns import (
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 SCHEMA_VERSION = 4
-"""Layout of the stored graph. Raised when a store must be migrated on opening."""
+"""Version of the stored layout. Incremented when stores must be migrated on opening."""
 
 
 class FileRow(msgspec.Struct, frozen=True, gc=False):
-    """What the indexer must know about a file that it has seen before."""
+    """What the indexer needs to know about a file it has seen before."""
 
     memory_id: str
     relative_path: str
@@ -55,28 +55,28 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
-    """One walk over a repository."""
+    """One indexing run over a repository."""
 
     run_id: str
     repository: str
     filter: str
-    """The options that decide which files are looked at, as text."""
+    """The options that select files, as text."""
     started_at: datetime
     finished_at: datetime | None = None
-    """None while it runs, and forever if it was interrupted."""
+    """None while it runs, or if it was interrupted."""
     seen: int = 0
     stale: int = 0
-    """Rows that became stale at its end."""
+    """Rows that became stale when it finished."""
 
     @property
     def host(self) -> str:
-        """The machine that it ran on, as `leases.this_host` names it; '' if that is not known."""
+        """The machine it ran on, as named by `leases.this_host`; '' if unknown."""
         parts = self.run_id.split("-")
         return parts[2] if len(parts) == 4 else ""
 
 
 class Counts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """How much a workspace holds. Soft-deleted rows count as deleted, not by kind."""
+    """Counts of a workspace's contents. Soft-deleted rows count as deleted, not by kind."""
 
     memories: int = 0
     chunks: int = 0
@@ -87,22 +87,22 @@ class Counts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Memories that are stale and not yet soft-deleted."""
     pinned: int = 0
     deleted: int = 0
-    """Nodes of every kind within their grace period."""
+    """Nodes of all kinds within their grace period."""
 
 
 class Nodes(msgspec.Struct, frozen=True):
-    """Ids by kind."""
+    """Node ids by kind."""
 
     memories: tuple[str, ...] = ()
     chunks: tuple[str, ...] = ()
     entities: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        """Count them all."""
+        """Count all ids."""
         return len(self.memories) + len(self.chunks) + len(self.entities)
 
     def __add__(self, other: Nodes) -> Nodes:
-        """Join two."""
+        """Concatenate the ids of both."""
         return Nodes(
             self.memories + other.memories,
             self.chunks + other.chunks,
@@ -110,7 +110,7 @@ class Nodes(msgspec.Struct, frozen=True):
         )
 
     def of(self, kind: Kind) -> tuple[str, ...]:
-        """Pick one kind."""
+        """Return the ids of one kind."""
         match kind:
             case Kind.MEMORY:
                 return self.memories
@@ -121,10 +121,10 @@ class Nodes(msgspec.Struct, frozen=True):
 
 
 class MemoryRow(msgspec.Struct, frozen=True, gc=False):
-    """A memory as a collection sees it: everything but its text, as the store has it.
+    """A memory as a collection sees it: everything but its text, in stored form.
 
-    Times are microseconds since 1970. A hundred thousand rows are read for one plan, so nothing is
-    converted before it is asked for.
+    Times are microseconds since 1970. A plan may read a hundred thousand rows, so values are
+    converted only on access.
     """
 
     key: int
@@ -162,17 +162,17 @@ NO_KEYS: array[int] = array("q")
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """A workspace at one version, light enough for a million nodes.
+    """A workspace at one version, compact enough for a million nodes.
 
-    Nodes have integer keys that mean something within this survey only; `ids` of the store turns
-    them into ids. Columns of one table are parallel.
+    Nodes have integer keys that are valid only within this survey; the store's `ids` converts them
+    to ids. Columns of one table are parallel.
     """
 
     version: int
     memories: tuple[MemoryRow, ...]
     chunks: array[int] = NO_KEYS
     chunk_owners: array[int] = NO_KEYS
-    """Key of the memory that has the chunk; -1 for none."""
+    """Key of the chunk's memory; -1 if none."""
     deleted_chunks: frozenset[int] = frozenset()
     entities: array[int] = NO_KEYS
     deleted_entities: frozenset[int] = frozenset()
@@ -181,36 +181,36 @@ class Survey(msgspec.Struct, frozen=True):
 
 
 class GraphQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What to look for. Every filter that is given must match; words rank."""
+    """A search query. All given filters must match; words rank."""
 
     words: str = ""
-    """Free text: any of the words may match, more and rarer matches rank higher."""
+    """Free text: any word may match; more and rarer matches rank higher."""
     sources: tuple[str, ...] = ()
     repository: str | None = None
     languages: tuple[str, ...] = ()
     path: str | None = None
-    """A relative path, or the folder it is in."""
+    """Relative path of a file, or of a folder that contains it."""
     tags: tuple[str, ...] = ()
-    """All of these."""
+    """All must be present."""
     since: datetime | None = None
     """Created at or after."""
     until: datetime | None = None
     """Created before."""
     as_of: datetime | None = None
-    """What was valid at this time; None: what is valid now."""
+    """Find what was valid at this time; None: what is valid now."""
     now: datetime | None = None
-    """Hides notes that have expired by then, unless `as_of` is given; None hides none."""
+    """Hide notes expired by this time, unless `as_of` is given; None hides none."""
     limit: int = 20
 
 
 class GraphHit(msgspec.Struct, frozen=True):
-    """A chunk that matches, with the memory it belongs to. High scores are better."""
+    """A matching chunk with its memory. Higher scores are better."""
 
     memory: Memory
     chunk: Chunk
     score: float
     entities: tuple[Entity, ...] = ()
-    """What the chunk mentions: links to its neighbours."""
+    """Entities that the chunk mentions: links to its neighbours."""
 
 
 class LinkQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -221,18 +221,18 @@ class LinkQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     to_name: bool
     """True: the names are targets. False: they are sources."""
     whole_names: bool = False
-    """True: a name must match whole. False: it may match the last part."""
+    """True: the whole name must match. False: the last part is enough."""
     limit: int = 100
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
-    """One symbol calls, imports or inherits another, and where."""
+    """A call, import or inheritance between two symbols, with its location."""
 
     source: str
     target: str
     relation: str
     file: str
-    """Within its repository."""
+    """Path within its repository."""
     repository: str
     lines: tuple[int, ...]
 
@@ -248,10 +248,10 @@ class Definition(msgspec.Struct, frozen=True, gc=False):
 
 
 class Copy(msgspec.Struct, frozen=True, gc=False):
-    """A file with the path and content of another root's: it gets the same chunks and links."""
+    """A file with the path and content of one in another root; it gets its chunks and links."""
 
     source: str
-    """The memory of the other one."""
+    """The id of the other file's memory."""
     memory: Memory
 
 
@@ -265,7 +265,7 @@ class DeletedRow(msgspec.Struct, frozen=True, gc=False):
 
 
 def checked(workspace_id: str, records: Sequence[Record]) -> Sequence[Record]:
-    """Refuse inconsistent records; of two for one memory, the last counts."""
+    """Reject inconsistent records; if a memory has several, keep the last."""
     last = {record.memory.memory_id: record for record in records}
     for record in last.values():
         memory = record.memory
@@ -274,31 +274,31 @@ def checked(workspace_id: str, records: Sequence[Record]) -> Sequence[Record]:
         named = {mention.entity_id for mention in record.mentions}
         named.update(end for r in record.relations for end in (r.source_id, r.target_id))
         faults = (
-            (memory.workspace_id != workspace_id, f"it is of workspace {memory.workspace_id!r}"),
+            (memory.workspace_id != workspace_id, f"it is in workspace {memory.workspace_id!r}"),
             (
                 record.moved_from in last and record.moved_from != memory.memory_id,
                 "it was moved from a memory that is written with it",
             ),
-            (len(chunks) < len(record.chunks), "two chunks have one id"),
-            (any(c.memory_id != memory.memory_id for c in record.chunks), "a chunk is another's"),
+            (len(chunks) < len(record.chunks), "two chunks share an id"),
+            (any(c.memory_id != memory.memory_id for c in record.chunks), "a chunk is not its own"),
             (not {m.chunk_id for m in record.mentions} <= chunks, "a mention has no chunk"),
             (not named <= entities, "an edge names an entity that is not in the record"),
             (
                 any(r.memory_id != memory.memory_id for r in record.relations),
-                "a relation is another's",
+                "a relation is not its own",
             ),
         )
         for found, fault in faults:
             if found:
                 raise BadInput(
                     f"memory {memory.memory_id!r} cannot be stored in {workspace_id!r}: {fault}. "
-                    "A record contains everything that it names."
+                    "A record must contain everything it refers to."
                 )
     return tuple(last.values())
 
 
 Item = Memory | Chunk | Entity | Mention | Relation | Alias
-"""What an export consists of: nodes before the edges that join them."""
+"""An exported item; nodes come before the edges that join them."""
 
 
 class GraphStore(Protocol):
@@ -307,59 +307,59 @@ class GraphStore(Protocol):
     def put(self, workspace_id: str, records: Sequence[Record]) -> None:
         """Write memories with their chunks and entities, replacing what each had; all or nothing.
 
-        A row that was stale or soft-deleted is live again. Of a memory that was there, its creation
-        and reading times and its pin stay. Entities only the replaced chunks mentioned are deleted.
+        Stale and soft-deleted rows become live again. An existing memory keeps its creation and
+        read times and its pin. Entities that only the replaced chunks mentioned are deleted.
         """
         ...
 
     def copy(self, workspace_id: str, copies: Sequence[Copy]) -> tuple[str, ...]:
         """Write memories with the chunks, mentions and relations of others; texts are shared.
 
-        All or nothing, but for those whose source is gone, deleted or has other content: they are
-        not written. Returns the ids of what was written.
+        All or nothing, except that copies whose source is missing, deleted or has different content
+        are skipped. Returns the ids of the memories written.
         """
         ...
 
     def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
-        """Erase memories at once with their chunks and the entities only they mention.
+        """Erase memories immediately, with their chunks and the entities only they mention.
 
         For erasure on request: no grace period, no check. Returns what was erased.
         """
         ...
 
     def fetch(self, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
-        """Fetch memories whole, in the order asked for; unknown ids are left out."""
+        """Fetch whole memories in the requested order; unknown ids are omitted."""
         ...
 
     def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
-        """Fetch nodes by id, whatever their state; unknown ids are left out."""
+        """Fetch nodes by id in any state; unknown ids are omitted."""
         ...
 
     def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
         """Find chunks of live memories, best first; without words, newest memory first.
 
-        Stale and soft-deleted rows never show.
+        Stale and soft-deleted rows are never returned.
         """
         ...
 
     def links(self, workspace_id: str, names: Sequence[str], query: LinkQuery) -> tuple[Link, ...]:
-        """Fetch relations that lead to, or from, entities of these names, sorted by place.
+        """Fetch relations to, or from, entities with these names, sorted by location.
 
-        A name is a whole one, or the last part of one. What only stale and soft-deleted memories
-        say is left out.
+        A name may be a whole name or its last part. Relations stated only by stale or soft-deleted
+        memories are omitted.
         """
         ...
 
     def definitions(
         self, workspace_id: str, names: Sequence[str], limit: int
     ) -> tuple[Definition, ...]:
-        """Fetch where live chunks define symbols of these names, whole or last parts."""
+        """Fetch where live chunks define symbols with these names, whole or last part."""
         ...
 
     def supersede(self, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime) -> int:
-        """Mark memories as no longer valid and say which one replaced them; count them.
+        """Mark memories as no longer valid, replaced by `by`; return how many.
 
-        One that was superseded before is left as it is.
+        Memories that were already superseded do not change.
         """
         ...
 
@@ -368,51 +368,51 @@ class GraphStore(Protocol):
         ...
 
     def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
-        """Move all edges of `gone` to the entity `keep` and drop the emptied nodes; count them.
+        """Move all edges of `gone` to the entity `keep`; drop and count the emptied nodes.
 
-        Permanent: each becomes an alias, so what is put later under its id goes to `keep`. A
-        relation between two that are merged is dropped.
+        Permanent: each becomes an alias, so later writes under its id go to `keep`. Relations
+        between two merged entities are dropped.
         """
         ...
 
     def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
-        """Pin memories, saying who and why. Count those that exist."""
+        """Pin memories, recording who and why; return how many exist."""
         ...
 
     def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
-        """Remove pins. Count the memories that exist."""
+        """Remove pins; return how many of the memories exist."""
         ...
 
     def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
-        """Note that memories were read. Count those that exist."""
+        """Record that memories were read; return how many exist."""
         ...
 
     def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
-        """Fetch what is known of a repository's files, sorted by path."""
+        """Fetch the known files of a repository, sorted by path."""
         ...
 
     def file_at(self, workspace_id: str, file_path: str) -> str | None:
-        """Name the code memory of a file that is not soft-deleted, the one seen last; or None."""
+        """Return the id of a file's last seen code memory that is not soft-deleted, or None."""
         ...
 
     def begin_run(self, workspace_id: str, run: Run) -> None:
-        """Note that a run has begun."""
+        """Record that a run has begun."""
         ...
 
     def stamp(self, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime) -> None:
-        """Mark unchanged files as seen by a run: live again if they were stale or soft-deleted."""
+        """Mark unchanged files as seen by a run; stale and soft-deleted ones become live again."""
         ...
 
     def finish_run(self, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime) -> Run:
         """Close a complete run: rows in `scope` that it did not see become stale, in one step.
 
-        `scope` holds the memory ids that the run's filter covers: those it would have seen had
-        their files been there. Rows of another repository are never touched.
+        `scope` holds the memory ids that the run's filter covers: those it would have seen if
+        their files existed. Rows of other repositories are never changed.
         """
         ...
 
     def mark_stale(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
-        """Make code memories stale at once; count those that were not. Other sources stay live."""
+        """Mark live code memories stale immediately; return how many. Other sources stay live."""
         ...
 
     def runs(self, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
@@ -424,20 +424,20 @@ class GraphStore(Protocol):
         ...
 
     def survey_memories(self, workspace_id: str) -> Survey:
-        """Make a survey without chunks and entities: far less to read."""
+        """Make a survey without chunks and entities, which reads far less."""
         ...
 
     def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
-        """Turn a survey's keys into ids, in the same order; a node that is gone gives ''."""
+        """Convert a survey's keys to ids, in the same order; '' for nodes that no longer exist."""
         ...
 
     def soft_delete(
         self, workspace_id: str, nodes: Nodes, *, version: int, plan_id: str, at: datetime
     ) -> Nodes:
-        """Hide nodes that have not changed since `version` and are not pinned; return those.
+        """Hide nodes that have not changed since `version` and are not pinned; return them.
 
-        Repeated with the same plan: the same nodes, less those that were restored. Chunks of a
-        memory that is left alone are left alone too.
+        Repeating a plan returns the same nodes, except those restored since. If a memory is left
+        alone, so are its chunks.
         """
         ...
 
@@ -454,40 +454,40 @@ class GraphStore(Protocol):
     def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
         """Erase nodes that were soft-deleted before a time; return those erased.
 
-        Works in short transactions, so that readers are answered meanwhile. A memory's chunks are
-        erased with it. A node that was restored, or an entity that a memory's chunk mentions
-        again, stays.
+        Works in short transactions, so that readers can run in between. A memory's chunks are
+        erased with it. Restored nodes, and entities that a memory's chunk mentions again, are
+        kept.
         """
         ...
 
     def counts(self, workspace_id: str) -> Counts:
-        """Count what the workspace holds."""
+        """Count the workspace's contents."""
         ...
 
     def workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold anything, sorted."""
+        """List the workspaces that are not empty, sorted."""
         ...
 
     def version(self, workspace_id: str) -> int:
-        """Return the workspace's version; it grows with every write."""
+        """Return the workspace's version, which increases with every write."""
         ...
 
     def export(
         self, workspace_id: str, nodes: Nodes | None = None, *, batch: int = 1000
     ) -> Iterator[Item]:
-        """Stream nodes, then the edges that touch them; all of the workspace if None is given."""
+        """Stream nodes, then the edges that touch them; the whole workspace if `nodes` is None."""
         ...
 
     def load(self, workspace_id: str, items: Collection[Item]) -> None:
-        """Write exported items as they are, orphans included; all or nothing."""
+        """Write exported items unchanged, orphans included; all or nothing."""
         ...
 
     def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
-        """Acquire the lease for a purpose if it is free; return '' or the holder."""
+        """Acquire the lease for a purpose if it is free; return '' or the current holder."""
         ...
 
     def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
-        """Renew a lease; False if it was lost."""
+        """Renew a lease; return False if it was lost."""
         ...
 
     def release(self, workspace_id: str, purpose: str, holder: str) -> None:
@@ -495,12 +495,12 @@ class GraphStore(Protocol):
         ...
 
     def scrub(self) -> tuple[str, ...]:
-        """Make what was erased unreadable in the store's files, too.
+        """Remove erased content from the store's files too.
 
-        Returns what could not be done now, as text; it is tried again when the store is opened.
+        Returns descriptions of what could not be done now; the next opening retries it.
         """
         ...
 
     def close(self) -> None:
-        """Release files and connections. A closed store refuses further calls."""
+        """Release files and connections. A closed store rejects further calls."""
         ...

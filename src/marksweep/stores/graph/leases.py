@@ -1,7 +1,7 @@
-"""Exclusive work on a workspace, across processes and machines.
+"""Leases: exclusive access to a workspace, across processes and machines.
 
-A lease expires after LEASE_SECONDS unless it is renewed, so a lost machine blocks nobody for long.
-The lease of a dead process on the same machine is taken over at once: its pid shows it.
+A lease expires after LEASE_SECONDS unless renewed, so a crashed machine does not block others for
+long. The lease of a dead process on this machine, detected by its pid, is taken over at once.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from marksweep.stores.graph.nouns import hash_content
 from marksweep.stores.heartbeat import renewing
 
 LEASE_SECONDS = 30.0
-"""Life of a lease without renewal. Shorter frees the work of a lost machine sooner, but a holder
-that stalls for as long loses its lease."""
+"""Lifetime of a lease without renewal. Shorter recovers sooner from a crashed machine, but a holder
+that stalls that long loses its lease."""
 
 CHANGE = "change"
-"""The purpose of all that deletes or restores: prune, merge, restore, purge, erase."""
+"""The purpose of all operations that delete or restore: prune, merge, restore, purge, erase."""
 
 POLL_SECONDS = 0.05
 """Time between two attempts to acquire a lease that is held."""
 
 
 class Lease:
-    """A lease that is held. `check` before each step that must not overlap with another's."""
+    """A held lease. Call `check` before each step that must not overlap with another holder's."""
 
     def __init__(self, store: GraphStore, workspace_id: str, purpose: str, holder: str) -> None:
         self.holder = holder
@@ -39,7 +39,7 @@ class Lease:
         self._purpose = purpose
 
     def check(self) -> None:
-        """Renew the lease; StoreBusy if it was lost."""
+        """Renew the lease; raise StoreBusy if it was lost."""
         if not self._store.renew(self._workspace_id, self._purpose, self.holder, LEASE_SECONDS):
             raise StoreBusy(
                 f"the lease for {self._purpose} of workspace {self._workspace_id!r} was lost: this "
@@ -52,7 +52,7 @@ class Lease:
 def hold(
     store: GraphStore, workspace_id: str, purpose: str, *, wait_seconds: float = 0.0
 ) -> Iterator[Lease]:
-    """Hold a workspace for one purpose, renewing meanwhile; StoreBusy if another has it."""
+    """Hold and renew a workspace's lease for one purpose; raise StoreBusy if it is taken."""
     holder = new_holder()
     deadline = time.monotonic() + wait_seconds
     while other := store.acquire(workspace_id, purpose, holder, LEASE_SECONDS):
@@ -71,12 +71,12 @@ def hold(
 
 
 def new_holder() -> str:
-    """Name this process and this acquisition of a lease."""
+    """Build a holder name, unique to this process and acquisition."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
 
 
 def this_host() -> str:
-    """Name this machine, in letters and digits."""
+    """Return an alphanumeric id of this machine."""
     return hash_content(socket.gethostname().encode())[:8]
 
 
@@ -87,7 +87,7 @@ def describe(holder: str) -> str:
 
 
 def is_dead(holder: str) -> bool:
-    """Return whether a holder was a process of this machine that has ended."""
+    """Return whether a holder was a process on this machine that has ended."""
     host, pid, _ = holder.rsplit(":", 2)
     if host != socket.gethostname():
         return False

@@ -1,4 +1,4 @@
-"""The nouns of the knowledge graph, and how their ids are made.
+"""The nouns of the knowledge graph, and how their ids are computed.
 
     Memory ─HAS_CHUNK→ Chunk ─MENTIONS→ Entity ─RELATED_TO→ Entity
 
@@ -20,16 +20,16 @@ from itertools import repeat
 import msgspec
 
 CODE_INDEXER = "code_indexer"
-"""The source of memories that the indexer made; only these can become stale."""
+"""The source of memories created by the indexer; only these can become stale."""
 
 DEFAULT_WORKSPACE = "default"
-"""The workspace that is used when none is named; deleting in it needs its name typed."""
+"""The workspace used when none is given; deleting from it requires typing its name."""
 
 Scalar = str | int | float | bool | None
-"""A value of a memory's metadata."""
+"""A metadata value."""
 
 ID_BYTES = 16
-"""Bytes of an id's hash. 16 make a collision less likely than a disk error at a billion nodes."""
+"""Bytes in an id's hash. With 16, a collision in a billion nodes is rarer than a disk error."""
 
 
 class Kind(StrEnum):
@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing remembered: a note, or a file of an indexed repository."""
+    """A note, or a file of an indexed repository."""
 
     memory_id: str
     workspace_id: str
@@ -50,34 +50,34 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
     """A note's text. A file's text is in its chunks."""
     repository: str = ""
-    """The root that was indexed; empty for notes."""
+    """The indexed root; empty for notes."""
     file_path: str = ""
-    """Absolute, for people."""
+    """Absolute, for display."""
     relative_path: str = ""
-    """Within the repository, with forward slashes: what the id is made of."""
+    """Within the repository, with forward slashes; the id is computed from it."""
     language: str = ""
     lines: int = 0
     size: int = 0
     mtime_ns: int = 0
     content_hash: str = ""
     run: str = ""
-    """The indexing run that saw it last."""
+    """The last indexing run that saw it."""
     tags: tuple[str, ...] = ()
     metadata: dict[str, Scalar] = {}
     stale: bool = False
-    """Set at the end of a complete run that should have seen it and did not."""
+    """Set at the end of a complete run that should have seen it but did not."""
     last_seen_at: datetime | None = None
     pinned: bool = False
     pinned_by: str = ""
     read_at: datetime | None = None
     deleted_at: datetime | None = None
-    """When it was soft-deleted: hidden, and restorable until the grace period is over."""
+    """When it was soft-deleted: hidden, and restorable until the grace period ends."""
     superseded_by: str = ""
     """The id of the note that replaced it."""
     superseded_at: datetime | None = None
-    """When it ceased to be valid; None: it is valid now."""
+    """When it stopped being valid; None if it is valid now."""
     expires_at: datetime | None = None
-    """When its time to live ends; None: that of its source counts, if it has one."""
+    """When it expires; None: its source's time to live applies, if any."""
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -86,7 +86,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     chunk_id: str
     workspace_id: str
     memory_id: str
-    """The memory that has it; a chunk whose memory is gone is an orphan."""
+    """The memory it belongs to; a chunk whose memory no longer exists is an orphan."""
     text: str
     kind: str = "text"
     """function, class, block or text."""
@@ -99,7 +99,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Entity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A thing that chunks talk about: a symbol, a module, a path, a name, a tag."""
+    """Something that chunks mention: a symbol, a module, a path, a name, a tag."""
 
     entity_id: str
     workspace_id: str
@@ -110,21 +110,21 @@ class Entity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def normalised(self) -> str:
-        """The normalised name, by which duplicates are found."""
+        """The normalised name, used to find duplicates."""
         return normalised(self.kind, self.name)
 
 
 class Mention(msgspec.Struct, frozen=True, gc=False):
-    """Chunk ─MENTIONS→ entity: strong, it keeps the entity."""
+    """Chunk ─MENTIONS→ entity: strong, it keeps the entity alive."""
 
     chunk_id: str
     entity_id: str
 
 
 class Relation(msgspec.Struct, frozen=True, gc=False):
-    """Entity ─RELATED_TO→ entity: weak, it keeps nothing.
+    """Entity ─RELATED_TO→ entity: weak, it keeps nothing alive.
 
-    `memory_id` is the memory that says so: the relation goes when that memory does.
+    `memory_id` is the memory that states it: the relation is deleted with that memory.
     """
 
     source_id: str
@@ -133,11 +133,11 @@ class Relation(msgspec.Struct, frozen=True, gc=False):
     """calls, imports or inherits."""
     memory_id: str
     lines: tuple[int, ...] = ()
-    """Where in the file, counted from 1."""
+    """Line numbers in the file, from 1."""
 
 
 class Alias(msgspec.Struct, frozen=True, gc=False):
-    """The id of an entity that was merged into another: whatever names it means the other."""
+    """The id of an entity merged into another: references to it mean the other."""
 
     entity_id: str
     keep_id: str
@@ -149,7 +149,7 @@ class Alias(msgspec.Struct, frozen=True, gc=False):
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One memory with its chunks, entities and edges: the unit of writing.
 
-    Every entity that a mention or relation names is in `entities`; both ends of a relation are
+    Every entity that a mention or relation refers to is in `entities`; both ends of a relation are
     mentioned by one of the chunks.
     """
 
@@ -159,22 +159,22 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     mentions: tuple[Mention, ...] = ()
     relations: tuple[Relation, ...] = ()
     words: tuple[str, ...] = ()
-    """What each chunk's text is found by, if that is known: the stems with a space between."""
+    """Search words of each chunk's text, if known: its stems, separated by spaces."""
     moved_from: str = ""
-    """The id of a memory that this one continues under a new path. It is removed in the same step;
-    its pin, tags, creation and reading times are carried over."""
+    """The id of the memory that this one replaces under a new path. It is removed in the same step;
+    its pin, tags, creation and read times are carried over."""
 
     def found_by(self) -> Iterator[tuple[Chunk, str]]:
-        """Return the chunks, each with its words, empty where they are not known."""
+        """Return each chunk with its words, '' if unknown."""
         return zip(self.chunks, self.words or repeat(""), strict=bool(self.words))
 
 
 CASE_MATTERS = frozenset({"function", "class", "method", "module", "variable", "path", "url"})
-"""Entity kinds whose names differ by case: two functions `run` and `Run` are not one."""
+"""Entity kinds with case-sensitive names: functions `run` and `Run` are different."""
 
 
 def normalised(kind: str, name: str) -> str:
-    """Bring a name to the form in which duplicates are equal."""
+    """Normalise a name so that duplicates are equal."""
     clean = " ".join(unicodedata.normalize("NFKC", name).split())
     return clean if kind in CASE_MATTERS else clean.casefold().replace("_", " ").replace("-", " ")
 
@@ -182,7 +182,7 @@ def normalised(kind: str, name: str) -> str:
 def duplicates(entities: Iterable[Entity]) -> list[tuple[Entity, ...]]:
     """Group entities of one kind whose normalised names are equal; the one to keep is first.
 
-    Kept is the spelling that sorts first, which prefers capitals.
+    The spelling that sorts first is kept, which prefers capitals.
     """
     groups: defaultdict[tuple[str, str], list[Entity]] = defaultdict(list)
     for entity in entities:
@@ -195,34 +195,34 @@ def duplicates(entities: Iterable[Entity]) -> list[tuple[Entity, ...]]:
 
 
 def _hashed(*parts: str) -> str:
-    """Hash parts so that no two different lists give the same text to hash."""
+    """Hash parts, encoded so that different lists never give the same hash input."""
     encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
     length_prefixed = b"".join([len(part).to_bytes(8, "big") + part for part in encoded])
     return hashlib.blake2b(length_prefixed, digest_size=ID_BYTES).hexdigest()
 
 
 def file_memory_id(workspace_id: str, repository: str, relative_path: str) -> str:
-    """Name the memory of a file: the same for the same place."""
+    """Compute the id of a file's memory: the same for the same location."""
     return "m" + _hashed("file", workspace_id, repository, relative_path)
 
 
 def note_memory_id(workspace_id: str, source: str, text: str) -> str:
-    """Name the memory of a note: the same for the same words from the same source."""
+    """Compute the id of a note's memory: the same for the same text and source."""
     return "m" + _hashed("note", workspace_id, source, text)
 
 
 def chunk_id(
     memory_id: str, start_line: int, end_line: int, symbol: str = "", occurrence: int = 0
 ) -> str:
-    """Name a chunk by its range and symbol.
+    """Compute a chunk's id from its range and symbol.
 
-    `occurrence` counts chunks of one memory that share both, as two functions on one line do.
+    `occurrence` counts chunks of one memory that share both, such as two functions on one line.
     """
     return "c" + _hashed(memory_id, str(start_line), str(end_line), symbol, str(occurrence))
 
 
 def chunk_ids(memory_id: str, places: Iterable[tuple[int, int, str]]) -> Iterator[str]:
-    """Name the chunks of a memory by first line, last line and symbol, in their order."""
+    """Compute the ids of a memory's chunks from first line, last line and symbol, in order."""
     seen: Counter[tuple[int, int, str]] = Counter()
     for place in places:
         yield chunk_id(memory_id, *place, seen[place])
@@ -230,10 +230,10 @@ def chunk_ids(memory_id: str, places: Iterable[tuple[int, int, str]]) -> Iterato
 
 
 def entity_id(workspace_id: str, kind: str, name: str) -> str:
-    """Name an entity by its kind and its name as written."""
+    """Compute an entity's id from its kind and its name as written."""
     return "e" + _hashed(workspace_id, kind, unicodedata.normalize("NFC", name))
 
 
 def hash_content(content: bytes) -> str:
-    """Fingerprint a file's bytes."""
+    """Hash a file's bytes."""
     return hashlib.blake2b(content, digest_size=ID_BYTES).hexdigest()

@@ -1,4 +1,4 @@
-"""Open a graph from a string that says where it is."""
+"""Open a graph by its location, a path or URL."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.urls import split_scheme
 
 IN_FOLDER = "graph.db"
-"""The database of a graph that was named by its folder."""
+"""Database file of a graph given as a folder."""
 
 _SERVERS = {"falkordb": "redis", "falkordbs": "rediss"}
-"""Schemes of a server's URL, and how the client spells them."""
+"""Schemes of a server's URL, and the client's names for them."""
 
 
 def open_graph(where: str | Path) -> GraphStore:
@@ -36,7 +36,7 @@ def open_graph(where: str | Path) -> GraphStore:
     if scheme not in _SERVERS or not rest.strip("/"):
         raise UnknownName(
             f"no graph is called {text!r}; known are a folder, {'://…, '.join(_SERVERS)}://… and "
-            "falkordb:FOLDER. A folder whose name has a colon is written with ./ in front."
+            "falkordb:FOLDER. Put ./ before a folder whose name has a colon."
         )
     from marksweep.stores.graph.falkor import FalkorGraphStore
 
@@ -46,7 +46,7 @@ def open_graph(where: str | Path) -> GraphStore:
 
 
 def server_url(where: str) -> str:
-    """Spell the URL of a FalkorDB server as its client does."""
+    """Convert a FalkorDB server's URL to the form its client expects."""
     scheme, rest = split_scheme(where)
     if scheme not in _SERVERS or not rest.startswith("//"):
         raise BadInput(f"{where!r} is not a FalkorDB server. Expected falkordb://host:6379.")

@@ -1,6 +1,6 @@
-"""Nouns to rows and back: one form for every store.
+"""Convert nouns to rows and back, in one format for all stores.
 
-Times are whole microseconds since 1970, so that they compare and sort anywhere. Text is stored
+Times are whole microseconds since 1970, so that they compare and sort in any store. Text is stored
 without NUL and without lone surrogates, which FalkorDB and UTF-8 cannot hold.
 """
 
@@ -68,7 +68,7 @@ _lines = msgspec.json.Decoder(tuple[int, ...])
 
 
 def plain(text: str) -> str:
-    """Replace what no store can hold."""
+    """Replace NUL and lone surrogates, which stores cannot hold."""
     if text.isascii():
         return text.replace("\0", REPLACEMENT) if "\0" in text else text
     text = text.replace("\0", REPLACEMENT)
@@ -80,22 +80,22 @@ def plain(text: str) -> str:
 
 
 def micros(at: datetime) -> int:
-    """Count microseconds since 1970."""
+    """Convert a time to microseconds since 1970."""
     return (at - EPOCH) // MICROSECOND
 
 
 def micros_or_none(at: datetime | None) -> int | None:
-    """Count microseconds since 1970, if there is a time."""
+    """Convert a time, if there is one, to microseconds since 1970."""
     return None if at is None else micros(at)
 
 
 def moment(cell: Cell) -> datetime:
-    """Read a time back."""
+    """Convert a cell back to a time."""
     return EPOCH + timedelta(microseconds=int(cell or 0))
 
 
 def moment_or_none(cell: Cell) -> datetime | None:
-    """Read a time back, if there is one."""
+    """Convert a cell back to a time, if there is one."""
     return None if cell is None else moment(cell)
 
 
@@ -105,7 +105,7 @@ def truth(cell: Cell) -> bool:
 
 
 def memory_row(memory: Memory) -> Row:
-    """Convert a memory in the order of MEMORY_COLUMNS."""
+    """Convert a memory to a row in MEMORY_COLUMNS order."""
     return (
         plain(memory.memory_id),
         plain(memory.source),
@@ -142,7 +142,7 @@ def _plain_metadata(metadata: dict[str, Scalar]) -> dict[str, Scalar]:
 
 
 def memory_of(workspace_id: str, row: Row) -> Memory:
-    """Read a memory from a row in the order of MEMORY_COLUMNS."""
+    """Read a memory from a row in MEMORY_COLUMNS order."""
     return Memory(
         workspace_id=workspace_id,
         memory_id=str(row[0]),
@@ -173,7 +173,7 @@ def memory_of(workspace_id: str, row: Row) -> Memory:
 
 
 def chunk_row(chunk: Chunk) -> Row:
-    """Convert a chunk in the order of CHUNK_COLUMNS."""
+    """Convert a chunk to a row in CHUNK_COLUMNS order."""
     return (
         plain(chunk.chunk_id),
         plain(chunk.memory_id),
@@ -188,7 +188,7 @@ def chunk_row(chunk: Chunk) -> Row:
 
 
 def chunk_of(workspace_id: str, row: Row) -> Chunk:
-    """Read a chunk from a row in the order of CHUNK_COLUMNS."""
+    """Read a chunk from a row in CHUNK_COLUMNS order."""
     return Chunk(
         workspace_id=workspace_id,
         chunk_id=str(row[0]),
@@ -204,7 +204,7 @@ def chunk_of(workspace_id: str, row: Row) -> Chunk:
 
 
 def entity_row(entity: Entity) -> Row:
-    """Convert an entity in the order of ENTITY_COLUMNS."""
+    """Convert an entity to a row in ENTITY_COLUMNS order."""
     return (
         plain(entity.entity_id),
         plain(entity.name),
@@ -214,7 +214,7 @@ def entity_row(entity: Entity) -> Row:
 
 
 def entity_of(workspace_id: str, row: Row) -> Entity:
-    """Read an entity from a row in the order of ENTITY_COLUMNS."""
+    """Read an entity from a row in ENTITY_COLUMNS order."""
     return Entity(
         workspace_id=workspace_id,
         entity_id=str(row[0]),
@@ -231,15 +231,15 @@ def bare(name: str, kind: str = "") -> str:
 
 
 def last_parts(names: Iterable[str]) -> set[str]:
-    """Return the last parts that entities of these names can have: `app.py` may be a path."""
+    """Return the possible last parts of entities with these names: `app.py` may be a path."""
     return {part for name in names for part in (bare(name), plain(name))}
 
 
 def is_asked(name: str, last_part: str, names: Collection[str], query: LinkQuery) -> bool:
-    """Return whether an entity is one of those that were asked for.
+    """Return whether an entity matches one of the requested names.
 
-    By its whole name or its last part; for `Session.open`, what is called as plain `open`, too: of
-    which class that is, the call does not say.
+    It matches by whole name or last part. `Session.open` also matches calls to plain `open`, which
+    do not name the class.
     """
     if name in names or (last_part in names and not query.whole_names):
         return True
@@ -248,7 +248,7 @@ def is_asked(name: str, last_part: str, names: Collection[str], query: LinkQuery
 
 
 def relation_row(relation: Relation) -> Row:
-    """Convert a relation in the order of RELATION_COLUMNS."""
+    """Convert a relation to a row in RELATION_COLUMNS order."""
     return (
         plain(relation.source_id),
         plain(relation.target_id),
@@ -259,7 +259,7 @@ def relation_row(relation: Relation) -> Row:
 
 
 def relation_of(row: Row) -> Relation:
-    """Read a relation from a row in the order of RELATION_COLUMNS."""
+    """Read a relation from a row in RELATION_COLUMNS order."""
     source, target, relation, memory_id, lines = row
     return Relation(
         str(source), str(target), str(relation), str(memory_id), _lines.decode(str(lines or "[]"))
@@ -267,7 +267,7 @@ def relation_of(row: Row) -> Relation:
 
 
 def links_of(rows: Iterable[Row]) -> tuple[Link, ...]:
-    """Read links, sorted by place."""
+    """Read links, sorted by location."""
     return tuple(
         sorted(
             map(_link_of, rows),
@@ -285,14 +285,14 @@ def _link_of(row: Row) -> Link:
 def defined(
     found: Iterable[Definition], names: Collection[str], limit: int
 ) -> tuple[Definition, ...]:
-    """Select those that have one of these names, whole or as their last part."""
+    """Select definitions with one of these names, whole or last part."""
     return tuple(each for each in found if each.symbol in names or bare(each.symbol) in names)[
         :limit
     ]
 
 
 def survey_row(row: Row) -> MemoryRow:
-    """Read a memory's small columns: its key, then the order of SURVEY_COLUMNS."""
+    """Read a memory's small columns: its key, then SURVEY_COLUMNS."""
     return MemoryRow(*row)  # type: ignore[arg-type]
 
 
@@ -302,7 +302,7 @@ def numbers(cell: Cell) -> array[int]:
 
 
 def file_row(row: Row) -> FileRow:
-    """Read what the indexer knows of a file, in the order of FILE_COLUMNS."""
+    """Read what the indexer knows about a file from a row in FILE_COLUMNS order."""
     return FileRow(
         memory_id=str(row[0]),
         relative_path=str(row[1]),
@@ -338,12 +338,12 @@ def fields_of(memory: Memory | None, chunk: Chunk, mark: str = "", words: str = 
 
 
 HIT_CHUNK = len(MEMORY_COLUMNS)
-"""Where the chunk begins in a row of a hit: memory, chunk, score."""
+"""Index of the chunk's first column in a hit's row: memory, chunk, score."""
 HIT_SCORE = HIT_CHUNK + len(CHUNK_COLUMNS)
-"""Where the score is."""
+"""Index of the score."""
 
 Mentioned = Mapping[str, Sequence[Entity]]
-"""What chunks mention, by chunk id."""
+"""Entities that chunks mention, by chunk id."""
 
 
 def records(
@@ -353,7 +353,7 @@ def records(
     relations: Iterable[Relation],
     mentioned: Mentioned,
 ) -> tuple[Record, ...]:
-    """Build a record of each requested memory that exists, in that order."""
+    """Build a record for each requested memory that exists, in that order."""
     chunks_of: defaultdict[str, list[Chunk]] = defaultdict(list)
     for chunk in sorted(chunks, key=lambda chunk: (chunk.position, chunk.chunk_id)):
         chunks_of[chunk.memory_id].append(chunk)

@@ -45,7 +45,7 @@ REWRITE_POLL_SECONDS = 0.05
 def _method(
     work: Callable[Concatenate[Connection, Given], Result],
 ) -> Callable[Concatenate[FalkorGraphStore, Given], Result]:
-    """Make a method of work on a store's connection."""
+    """Make a method that runs work on a store's connection."""
 
     @wraps(work)
     def call(store: FalkorGraphStore, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -60,7 +60,7 @@ class FalkorGraphStore:
     def __init__(
         self, url: str, *, prefix: str = PREFIX, patience_seconds: float = RECONNECT_SECONDS
     ) -> None:
-        """Take a server's URL, and how long a call tries to reach a server that is down."""
+        """Set the server's URL, and how long a call retries while the server is down."""
         self.db = Connection(url, prefix, patience_seconds)
         self._server: EmbeddedServer | None = None
 
@@ -105,7 +105,7 @@ class FalkorGraphStore:
         return store
 
     def workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold anything."""
+        """List the workspaces that are not empty."""
         names = self.db.graphs()
         return tuple([name for name in names if self.db.read(name, cypher.ANY_NODE)])
 
@@ -123,7 +123,7 @@ class FalkorGraphStore:
         return iter(transfer.nodes_with_edges(self.db, workspace_id, nodes))
 
     def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
-        """Acquire a lease if it is free; return '' or the holder."""
+        """Acquire a lease if it is free; return '' or the current holder."""
         key = self._lease(workspace_id, purpose)
         life = int(seconds * 1000)
         other = str(self.db.command("EVAL", TAKE_LEASE, 1, key, holder, life, ""))
@@ -132,7 +132,7 @@ class FalkorGraphStore:
         return other
 
     def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
-        """Renew a lease; False if it was lost."""
+        """Renew a lease; return False if it was lost."""
         key = self._lease(workspace_id, purpose)
         return self.db.command("EVAL", KEEP_LEASE, 1, key, holder, int(seconds * 1000)) == 1
 
@@ -154,7 +154,7 @@ class FalkorGraphStore:
             self.db.command("DEL", f"telemetry{{{self.db.prefix}{workspace_id}}}")
         if self.db.command("GRAPH.CONFIG", "GET", "CMD_INFO") == ["CMD_INFO", True]:
             left.append(
-                f"queries that {self.db.url} notes for its telemetry; switch that off with "
+                f"queries that {self.db.url} records for its telemetry; turn that off with "
                 "GRAPH.CONFIG SET CMD_INFO no, and forget again"
             )
         if int(self._persistence("aof_enabled")):
@@ -178,7 +178,7 @@ class FalkorGraphStore:
             time.sleep(REWRITE_POLL_SECONDS)
 
     def close(self) -> None:
-        """Release the connections, and an embedded server."""
+        """Close the connections, and release an embedded server."""
         self.db.close()
         if self._server is not None:
             self._server.close()

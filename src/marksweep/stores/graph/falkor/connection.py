@@ -30,35 +30,35 @@ FIRST_DELAY, LONGEST_DELAY = 0.05, 1.0
 """Back-off between two attempts, in seconds; doubles from the first to the longest."""
 
 CONNECT_SECONDS = 5.0
-"""How long a server may take to accept a connection, agree on TLS and check the password."""
+"""How long a server may take to accept a connection, negotiate TLS and check the password."""
 
 ANSWER_SECONDS = 600.0
 """How long a statement may take. On half a million chunks the longest take a few seconds."""
 
 INDEX_POLL_SECONDS = 0.02
-"""How often to check whether a server has finished its indexes."""
+"""How often to check whether a server has finished building its indexes."""
 
 LAYOUT = 4
 """Version of a graph's layout. Up to 2 there was an index on `stale`; up to 3 words were not
 stemmed."""
 
 REWRITE_BATCH = 500
-"""Chunks whose words are written again in one transaction, when a layout is migrated."""
+"""Chunks whose words are rewritten in one transaction when a layout is migrated."""
 
 PREFIX = "marksweep:"
-"""Prefix of the names of marksweep's graphs; the workspace's name follows."""
+"""Prefix of marksweep's graph names; the workspace's name follows."""
 
 AS_WISHED = re.compile("already|no such index")
-"""What the server says of an index that already exists, or no longer does."""
+"""The server's errors for an index that already exists, or no longer does."""
 
 INTERNED = re.compile(r"intern\((.*?)\)")
-"""A text that the server stores once. Servers before 4.10 have no such function."""
+"""A text that the server stores once. Servers before 4.10 lack this function."""
 
 _escape = re.compile(rb"\\\\|\\u00([01][0-9a-f])")
 
 
 class Connection:
-    """A server, and one graph in it per workspace. Any thread may use it."""
+    """A server with one graph per workspace. Thread-safe."""
 
     def __init__(self, url: str, prefix: str, patience_seconds: float) -> None:
         self.url = url
@@ -69,7 +69,7 @@ class Connection:
         self._checked: set[str] = set()
         self._interns = True
         self._thread = threading.local()
-        """Whether this thread is in a call: then a new connection means that one was lost."""
+        """Whether this thread is in a call: if so, a new connection means that one was lost."""
         self._closed = False
 
     def read(
@@ -82,7 +82,7 @@ class Connection:
     def read_all(
         self, workspace_id: str, statements: Sequence[str], params: Params
     ) -> list[list[Row]]:
-        """Run read-only statements in one round trip, so a busy server is waited for once."""
+        """Run read-only statements in one round trip, to wait for a busy server only once."""
 
         def run(server: FalkorDB) -> list[list[Row]]:
             self._check(server, workspace_id)
@@ -91,7 +91,7 @@ class Connection:
         return self._tried(run)
 
     def write(self, workspace_id: str, *steps: Step) -> list[list[Row]]:
-        """Raise the workspace's version and run statements, all or nothing."""
+        """Increment the workspace's version and run statements, all or nothing."""
 
         def run(server: FalkorDB) -> list[list[Row]]:
             self._check(server, workspace_id)
@@ -103,11 +103,11 @@ class Connection:
         return self._tried(run)
 
     def command(self, *words: object) -> object:
-        """Run a plain command of the server."""
+        """Run a raw server command."""
         return self._tried(lambda server: server.execute_command(*words))
 
     def graphs(self) -> list[str]:
-        """Name the workspaces that have a graph."""
+        """List the workspaces that have a graph."""
         names = self.command("GRAPH.LIST")
         return sorted(
             str(name)[len(self.prefix) :]
@@ -116,7 +116,7 @@ class Connection:
         )
 
     def close(self) -> None:
-        """Release the connections."""
+        """Close the connections."""
         self._closed = True
         with self._connecting:
             if self._server is not None:
@@ -147,7 +147,7 @@ class Connection:
             return [_rows(answer) for answer in pipe.execute()]
 
     def _check(self, server: FalkorDB, workspace_id: str) -> None:
-        """Check once per workspace and connection its layout and its indexes."""
+        """Check a workspace's layout and indexes, once per connection."""
         if workspace_id in self._checked:
             return
         (rows,) = self._read(server, workspace_id, (cypher.SCHEMA,), {})
@@ -170,7 +170,7 @@ class Connection:
         self._checked.add(workspace_id)
 
     def _await_indexes(self, server: FalkorDB, workspace_id: str) -> None:
-        """Wait until the indexes are in use: a server that has restarted rebuilds them.
+        """Wait until the indexes are in use: a restarted server rebuilds them.
 
         Without them a search misses rows, and every look-up reads the whole graph.
         """
@@ -183,8 +183,8 @@ class Connection:
     def _lay_out(self, server: FalkorDB, workspace_id: str) -> None:
         """Create a graph's indexes, wait until they are in use, and only then record the layout.
 
-        A process that dies halfway leaves a graph without a layout, or with the older one, and
-        the next one continues.
+        A process that dies midway leaves a graph with no layout or the older one, and the next
+        process continues.
         """
         for statement in (*cypher.INDEXES, *cypher.DROPPED_INDEXES):
             try:
@@ -215,15 +215,14 @@ class Connection:
     def _tried(self, work: Callable[[FalkorDB], Result]) -> Result:
         """Run work, reconnecting with back-off while the server is down.
 
-        Every write is idempotent, so a lost answer does no harm. A retry starts with
-        the check of the layout: a restarted server may still be building
-        its indexes.
+        Every write is idempotent, so a lost reply does no harm. A retry starts by checking the
+        layout: a restarted server may still be building its indexes.
         """
         delay = FIRST_DELAY
         deadline = time.monotonic() + self._patience_seconds
         while True:
             if self._closed:
-                raise StoreError(f"the store at {self.url} was closed; open a new one to go on.")
+                raise StoreError(f"the store at {self.url} was closed; open a new one to continue.")
             try:
                 server = self._connected()
                 self._thread.is_working = True
@@ -239,8 +238,8 @@ class Connection:
             except (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError) as error:
                 if self._lacks_tls(error):
                     raise StoreError(
-                        f"no TLS connection to {self.url}: {error}. A server without TLS is named "
-                        "by falkordb://."
+                        f"no TLS connection to {self.url}: {error}. For a server without TLS, use "
+                        "falkordb://."
                     ) from error
                 self._checked.clear()
                 if time.monotonic() + delay > deadline:
@@ -265,7 +264,7 @@ class Connection:
                 raise StoreError(f"FalkorDB at {self.url} cannot be used: {error}") from error
 
     def _lacks_tls(self, error: Exception) -> bool:
-        """Return whether TLS failed: a server without TLS answers nonsense, or nothing."""
+        """Return whether TLS failed: a server without TLS sends an invalid reply, or none."""
         no_answer = isinstance(error, redis_errors.TimeoutError)
         return self.url.startswith("rediss:") and (
             no_answer or isinstance(error.__context__, ssl.SSLError)
@@ -274,7 +273,7 @@ class Connection:
     def _connected(self) -> FalkorDB:
         with self._connecting:
             if self._server is None:
-                # The client's own retries would skip the check of the layout.
+                # The client's own retries would skip the layout check.
                 try:
                     self._server = FalkorDB.from_url(
                         self.url,
@@ -287,28 +286,28 @@ class Connection:
                     expected = "falkordb://host[:port]"
                     raise not_a_url(self.url, "FalkorDB", expected) from None
             server = self._server
-        # The client replaces a connection that was lost while idle silently: not in the
-        # middle of work, but here.
+        # The client silently replaces a connection that was lost while idle: have it do so here,
+        # not in the middle of work.
         pool = server.connection.connection_pool
         pool.release(pool.get_connection())
         return server
 
     def _greet(self, connection: _Wire) -> None:
-        """Sign in within CONNECT_SECONDS; from then on a statement may take longer.
+        """Authenticate within CONNECT_SECONDS; later statements may take longer.
 
-        Behind a new connection may be a server that has restarted: layouts are checked again, and
-        work that was under way starts again.
+        A new connection may mean that the server has restarted: layouts are checked again, and
+        work in progress starts over.
         """
         connection.on_connect()
         self._refuse_cluster(connection)
-        connection._sock.settimeout(ANSWER_SECONDS)  # noqa: SLF001  there is no other way to it
+        connection._sock.settimeout(ANSWER_SECONDS)  # noqa: SLF001  there is no public API
         self._checked.clear()
         if getattr(self._thread, "is_working", False):
             raise redis_errors.ConnectionError("the connection was lost")
 
     def _refuse_cluster(self, connection: _Wire) -> None:
-        """Refuse a server that has only a part of the graphs."""
-        with suppress(redis_errors.ResponseError):  # a user who may not ask
+        """Reject a cluster node, which has only a part of the graphs."""
+        with suppress(redis_errors.ResponseError):  # the user may lack permission
             connection.send_command("INFO", "cluster")
             if "cluster_enabled:1" in str(connection.read_response()):
                 connection.disconnect()
@@ -319,12 +318,12 @@ class Connection:
 
 
 class _Wire(Protocol):
-    """A connection of the client library, as far as it is set up here."""
+    """The parts of the client library's connection that are used here."""
 
     _sock: socket.socket
 
     def on_connect(self) -> None:
-        """Sign in."""
+        """Authenticate."""
         ...
 
     def send_command(self, *words: str) -> None:
@@ -332,11 +331,11 @@ class _Wire(Protocol):
         ...
 
     def read_response(self) -> object:
-        """Read its answer."""
+        """Read the reply."""
         ...
 
     def disconnect(self) -> None:
-        """End it."""
+        """Close the connection."""
         ...
 
 
@@ -352,7 +351,7 @@ def _entity_words(row: Row) -> list[object]:
 
 
 def _text(statement: str, params: Params) -> bytes:
-    """Put parameters before a statement, in the form that FalkorDB reads."""
+    """Prefix a statement with its parameters, in FalkorDB's syntax."""
     if not params:
         return statement.encode()
     given = b" ".join(name.encode() + b"=" + _literal(value) for name, value in params.items())
@@ -360,9 +359,9 @@ def _text(statement: str, params: Params) -> bytes:
 
 
 def _literal(value: object) -> bytes:
-    """Write a value as JSON, which Cypher reads too, but for control characters.
+    """Encode a value as JSON, which Cypher reads too, except for control characters.
 
-    Those are written as they are in Cypher and as \\u00xx in JSON.
+    Those are literal in Cypher and written as \\u00xx in JSON.
     """
     encoded = msgspec.json.encode(value)
     if b"\\u00" not in encoded:
@@ -371,7 +370,7 @@ def _literal(value: object) -> bytes:
 
 
 def _rows(answer: object) -> list[Row]:
-    """Extract the rows of an answer: header, rows, statistics; or statistics only."""
+    """Extract the rows of a reply: header, rows, statistics; or statistics only."""
     if isinstance(answer, list) and len(answer) == 3:
         return [tuple(row) for row in answer[1]]
     return []

@@ -1,4 +1,4 @@
-"""The packages that talk to FalkorDB, or a clear error if one is missing."""
+"""Import the FalkorDB client packages, with a clear error if one is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetching memories."""
+"""Fetch memories."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def fetch(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> tuple
 def entities_of(
     db: Connection, workspace_id: str, chunk_ids: Sequence[str]
 ) -> dict[str, list[Entity]]:
-    """Fetch what chunks mention, by chunk."""
+    """Fetch the entities that chunks mention, by chunk id."""
     if not chunk_ids:
         return {}
     rows = db.read(workspace_id, cypher.ENTITIES_OF_CHUNKS, ids=list(chunk_ids))
@@ -80,7 +80,7 @@ def find(db: Connection, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chun
 def links(
     db: Connection, workspace_id: str, names: Sequence[str], query: LinkQuery
 ) -> tuple[Link, ...]:
-    """Fetch relations that lead to, or from, entities of these names."""
+    """Fetch relations to, or from, entities with these names."""
     asked = {plain(each) for each in names}
     parts = sorted(last_parts(asked))
     found = db.read(workspace_id, cypher.ENTITIES_BY_LAST_PART, names=parts)
@@ -98,7 +98,7 @@ def links(
 def definitions(
     db: Connection, workspace_id: str, names: Sequence[str], limit: int
 ) -> tuple[Definition, ...]:
-    """Fetch where symbols of these names are defined."""
+    """Fetch where symbols with these names are defined."""
     asked = {plain(each) for each in names}
     parts = sorted(last_parts(asked) - {""})
     rows = db.read(workspace_id, cypher.DEFINITIONS, names=parts)

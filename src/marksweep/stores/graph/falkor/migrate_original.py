@@ -1,7 +1,7 @@
 """Read a graph in the layout of the original design, to load it into any store.
 
 That layout keeps all workspaces in one graph. Memories may lack `stale` and `last_seen_at`: they
-start as fresh. Entities have no workspace: they belong to every workspace whose chunks mention
+start as live. Entities have no workspace: they belong to every workspace whose chunks mention
 them, else to that of the entities they are related to, else to the default one. The old graph is
 only read.
 """
@@ -55,7 +55,7 @@ class Found(msgspec.Struct, frozen=True):
     target: int = -1
 
     def text(self, *names: str) -> str:
-        """Read the first of some properties that exists, as text."""
+        """Return the first of the named properties that exists, as text."""
         for name in names:
             if self.properties.get(name) is not None:
                 return str(self.properties[name])
@@ -63,7 +63,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class OldGraph(msgspec.Struct, frozen=True):
-    """All of an old graph; nodes by their numbers."""
+    """A whole old graph; nodes by their numbers."""
 
     memories: dict[int, Found]
     chunks: dict[int, Found]
@@ -74,7 +74,7 @@ class OldGraph(msgspec.Struct, frozen=True):
 
 
 def migrate(url: str, graph: str, store: GraphStore, now: datetime) -> dict[str, int]:
-    """Copy an old graph into a store, and count items by workspace. Idempotent."""
+    """Copy an old graph into a store; return item counts by workspace. Idempotent."""
     old = read_old(url, graph)
     counts = {}
     for workspace_id, items in sorted(by_workspace(old, now).items()):
@@ -85,7 +85,7 @@ def migrate(url: str, graph: str, store: GraphStore, now: datetime) -> dict[str,
 
 
 def read_old(url: str, graph: str) -> OldGraph:
-    """Read all of an old graph."""
+    """Read a whole old graph."""
     try:
         server = FalkorDB.from_url(url, socket_timeout=None)
         try:
@@ -231,7 +231,7 @@ def _relation(edge: Found, names: Mapping[int, str]) -> Relation:
 
 
 def _moment(value: object) -> datetime | None:
-    """Read a time however it was written: ISO text, seconds or milliseconds since 1970."""
+    """Parse a time: ISO text, or seconds or milliseconds since 1970."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
@@ -249,7 +249,7 @@ def _number(value: object, otherwise: int = 0) -> int:
 
 
 def _tags(value: object) -> tuple[str, ...]:
-    """Read tags: a list, a JSON list, or one word."""
+    """Parse tags: a list, a JSON list, or one word."""
     if isinstance(value, list):
         return tuple(map(str, value))
     if not value:
@@ -261,7 +261,7 @@ def _tags(value: object) -> tuple[str, ...]:
 
 
 def _metadata(value: object) -> dict[str, Scalar]:
-    """Read metadata: a map, or one as JSON; deeper values become JSON text."""
+    """Parse metadata: a map, or one as JSON; nested values become JSON text."""
     if isinstance(value, str):
         text = value
         try:

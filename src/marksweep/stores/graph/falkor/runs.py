@@ -1,4 +1,4 @@
-"""Runs of the indexer: what each saw, and what became stale at its end."""
+"""Indexing runs: what each saw, and what became stale at its end."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from marksweep.stores.graph.rows import file_row, micros, plain, run_of
 
 
 def files(db: Connection, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
-    """Fetch what is known of a repository's files."""
+    """Fetch the known files of a repository."""
     rows = db.read(workspace_id, cypher.FILES, repository=plain(repository), source=CODE_INDEXER)
     return tuple(file_row(row) for row in rows)
 
 
 def file_at(db: Connection, workspace_id: str, file_path: str) -> str | None:
-    """Name the code memory of a file."""
+    """Return the id of a file's code memory."""
     rows = db.read(workspace_id, cypher.FILE_AT, path=plain(file_path), source=CODE_INDEXER)
     return str(rows[0][0]) if rows else None
 
 
 def begin_run(db: Connection, workspace_id: str, run: Run) -> None:
-    """Note that a run has begun."""
+    """Record that a run has begun."""
     given = {
         "id": run.run_id,
         "repository": plain(run.repository),
@@ -39,7 +39,7 @@ def begin_run(db: Connection, workspace_id: str, run: Run) -> None:
 def stamp(
     db: Connection, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime
 ) -> None:
-    """Mark unchanged files as seen; what was soft-deleted comes back with what it holds."""
+    """Mark unchanged files as seen; restore soft-deleted ones with what they hold."""
     ids = [plain(each.memory_id) for each in seen]
     rows = [[plain(each.memory_id), each.size, each.mtime_ns] for each in seen]
     db.write(
@@ -53,7 +53,7 @@ def stamp(
 def finish_run(
     db: Connection, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime
 ) -> Run:
-    """Make stale what the run should have seen and did not, and close it."""
+    """Mark stale what the run should have seen but did not, and close it."""
     run = _run(db, workspace_id, run_id)
     ids = [plain(each) for each in scope]
     given = {"ids": ids, "repository": run.repository, "source": CODE_INDEXER, "run": run_id}
@@ -75,7 +75,7 @@ def _run(db: Connection, workspace_id: str, run_id: str) -> Run:
 
 
 def mark_stale(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
-    """Make code memories stale at once."""
+    """Mark code memories stale."""
     given = {"ids": sorted({plain(each) for each in memory_ids}), "source": CODE_INDEXER}
     (rows,) = db.write(workspace_id, (cypher.MARK_STALE, given))
     return len(rows)

@@ -22,8 +22,8 @@ from marksweep.stores.graph.falkor.fetching import by_chunk, entities_of
 from marksweep.stores.graph.rows import HIT_CHUNK, Row, hits, micros_or_none, numbers, plain
 
 READ = 100
-"""Candidates to read, or as many as the limit. Word counts are exact here, so half of what other
-stores rank is enough."""
+"""Minimum number of candidates to read. Word counts are exact here, so half as many as other stores
+rank are enough."""
 
 Given = dict[str, object]
 """The parameters of a search."""
@@ -68,10 +68,10 @@ def _given(query: GraphQuery) -> Given:
 def _ranked(
     db: Connection, workspace_id: str, given: Given, asked: Asked, limit: int
 ) -> dict[str, float]:
-    """Rank what the rarer words find and what is called by a name; if too few, what any word finds.
+    """Rank matches of the rarer words and of names; if too few, matches of any word.
 
-    The server's own scores favour long chunks, so it only says which chunks have which words.
-    A word without quotes would stand for others of its stem, too.
+    The server's scores favour long chunks, so it is only asked which chunks have which words.
+    A word without quotes would also match others with its stem.
     """
     whole = {f'"{word}"': word for word in asked.words}
     counted, chunks = db.read_all(
@@ -101,7 +101,7 @@ class _Finder:
         self._limit = limit
 
     def matches(self, weights: dict[str, float], names: Sequence[str]) -> list[Match[str]]:
-        """Read the likely best that have any of the words, and what has one of the names."""
+        """Read the likely best chunks with any of the words, and those with one of the names."""
         asked = [
             *(f'"{word}"' for word in weights),
             *(f'@named:"{word}"' for word in dict.fromkeys((*weights, *names))),
@@ -119,7 +119,7 @@ class _Finder:
         return self._read(list(dict.fromkeys(called)), estimates(columns))
 
     def _read(self, called: Sequence[int], scores: Mapping[int, float]) -> list[Match[str]]:
-        """Read the likely best; go on where filters and hidden rows leave too few."""
+        """Read the likely best; read more if filters and hidden rows leave too few."""
         found: list[Match[str]] = []
         seen: set[int] = set()
         window = max(READ, candidates(self._limit) // 2)

@@ -2,9 +2,9 @@
 
 The first process to open the directory starts the server, the last to close it stops it. Users hold
 file locks, which the kernel releases when a process dies, so a killed process leaves at most a
-running server, which the next user stops on closing. The server itself holds such a lock, so
-there is never a second one on the same files. Every write is in the append-only file
-before it is answered, so the server may be killed at any moment.
+running server, which the next user stops on closing. The server itself holds such a lock, so there
+is never a second one on the same files. Every write is in the append-only file before it is
+acknowledged, so the server may be killed at any time.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ PRIVATE_UMASK = 0o077
 """The umask that makes the server's files readable by their owner only."""
 
 NO_TELEMETRY = ("CMD_INFO", "no")
-"""Keeps the server from writing every query, with the texts in it, into a separate stream."""
+"""Keeps the server from recording every query, including its texts, in a separate stream."""
 
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""How the server's threads wait for each other, unless the environment says otherwise: asleep.
+"""Lets the server's threads sleep while they wait for each other; the environment takes precedence.
 
-By default they spin, which is a third of what a purge costs and slows other processes.
+By default they spin, which is a third of a purge's cost and slows other processes.
 """
 
 
@@ -147,10 +147,10 @@ class EmbeddedServer:
         )
 
     def _stop(self) -> None:
-        """Kill the server once its file is on disk: an orderly shutdown takes seconds.
+        """Kill the server once its file is on disk: a graceful shutdown takes seconds.
 
-        While the disk is busy, the server answers writes that it has not written yet. It answers
-        this setting only when all before it is on disk; WAITAOF would wait for our own writes only.
+        While the disk is busy, the server acknowledges writes that are not on disk yet. It confirms
+        this setting only when all earlier writes are; WAITAOF would wait for our own writes only.
         """
         with suppress(OSError, ValueError):
             _ask(self.socket_path, "CONFIG SET appendfsync always", seconds=STOP_SECONDS)
@@ -162,7 +162,7 @@ class EmbeddedServer:
         self.socket_path.unlink(missing_ok=True)
 
     def _others(self) -> bool:
-        """Return whether another process uses the server; forget those that died."""
+        """Return whether another process uses the server; remove the files of dead ones."""
         for path in (self.directory / "users").iterdir():
             with path.open() as theirs:
                 if not _locked(theirs):
@@ -191,11 +191,11 @@ def binaries() -> tuple[Path, Path]:
 
 
 def drop_unfinished(directory: Path) -> None:
-    """Drop a transaction that was cut off at the end of a server's append-only files.
+    """Drop an incomplete transaction at the end of a server's append-only files.
 
-    Redis truncates a file that ends in the middle of a command after the last whole command, even
-    within a transaction. Half of that transaction would run with whatever is written next, and at
-    the following start that would be lost.
+    Redis truncates a file that ends in the middle of a command after the last complete command,
+    even within a transaction. Half of that transaction would run with whatever is written next, and
+    at the following start that would be lost.
     """
     for log in sorted((directory / "appendonlydir").glob("*.incr.aof"))[-1:]:
         with log.open("r+b") as file:
@@ -203,7 +203,7 @@ def drop_unfinished(directory: Path) -> None:
 
 
 def _whole_until(file: BinaryIO) -> int:
-    """Return where the last whole command or transaction ends; the end if it cannot be read."""
+    """Return where the last complete command or transaction ends; the file's end if unreadable."""
     whole = 0
     is_open = False
     while head := file.readline():
@@ -225,7 +225,7 @@ def _whole_until(file: BinaryIO) -> int:
 
 
 def _socket_of(directory: Path) -> Path:
-    """Name the socket: in the directory, or in a private folder if its path is too long."""
+    """Choose the socket's path: in the directory, or in a private folder if that is too long."""
     inside = directory / "falkordb.sock"
     if len(os.fsencode(inside)) < LONGEST_SOCKET:
         return inside
@@ -234,14 +234,14 @@ def _socket_of(directory: Path) -> Path:
 
 
 def _check_own(folder: Path) -> None:
-    """Make a folder private; refuse one that another user made, who could answer in its place."""
+    """Make a folder private; reject one of another user, who could impersonate the server."""
     folder.mkdir(mode=0o700, exist_ok=True)
     tighten(folder)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or is_exposed(folder):
         raise StoreError(
             f"{folder} is not a folder of this user alone, so another program may "
-            "answer there. Remove it, or name another place for the memory."
+            "answer there. Remove it, or choose another location for the memory."
         )
 
 
@@ -261,7 +261,7 @@ def _ask(path: Path, command: str, seconds: float = 5) -> bytes:
 
 
 def _locked(file: IO[bytes] | IO[str]) -> bool:
-    """Take the lock on a file if it is free."""
+    """Lock a file if it is free; return whether it was."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

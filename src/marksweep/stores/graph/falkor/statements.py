@@ -1,10 +1,10 @@
 """Every Cypher statement of the graph store, named for its purpose.
 
-Values are always parameters; rows come as lists in the order of the columns in `rows`. A graph
-holds one workspace, and its single `Workspace` node holds the version that each write raises.
-Nodes are looked up by id first and by time only behind a WITH: two indexes at once are far slower
-than one. Whether a node has an edge is asked by OPTIONAL MATCH: `indegree` of a node without edges
-walks the matrix to the next node that has some, which takes longer the larger the graph.
+Values are always parameters; rows are lists in the column order of `rows`. A graph holds one
+workspace, and its single `Workspace` node holds the version that each write increments. Nodes are
+looked up by id first and by time only after a WITH: two indexes at once are far slower than one.
+OPTIONAL MATCH tests whether a node has an edge: `indegree` of a node without edges scans the matrix
+to the next node that has some, which takes longer in larger graphs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from marksweep.stores.graph.rows import (
 )
 
 _STORED_AS = {"tags": "tags_json"}
-"""Tags are kept twice: as a list to filter by, and as JSON to read back exactly."""
+"""Tags are stored twice: as a list to filter by, and as JSON to read back exactly."""
 
 
 def _of(node: str, columns: tuple[str, ...]) -> str:
@@ -42,14 +42,13 @@ _MEMORY, _CHUNK, _ENTITY = (
 _KEPT = ("created_at", "read_at", "pinned", "pinned_by")
 _AT = {column: place for place, column in enumerate(MEMORY_COLUMNS)}
 _TAG_LIST = len(MEMORY_COLUMNS)
-"""Place of the list of tags in a memory's row, behind its columns."""
+"""Index of the list of tags in a memory's row, after its columns."""
 _WORDS = len(CHUNK_COLUMNS)
-"""Place of the words to index in a chunk's row, behind its columns: of its text, its symbol, its
-place; then the symbol's last part, how many words there are and
-how often one of them is there at most."""
+"""Index of a chunk's search words in its row, after its columns: of its text, symbol and path; then
+the symbol's last part, the number of words, and the count of the most frequent one."""
 _WORD_FIELDS = ("words", "named", "placed", "bare", "length", "most")
 _LONG = ("text", "words")
-"""Fields stored once however many chunks share them, as equal files in several roots do."""
+"""Fields stored once for all chunks that share them, as in identical files of several roots."""
 _SET_WORDS = ", ".join(
     f"c.{field} = {f'intern(r[{place}])' if field in _LONG else f'r[{place}]'}"
     for place, field in enumerate(_WORD_FIELDS, _WORDS)
@@ -87,8 +86,8 @@ INDEXES = (
     ),
 )
 DROPPED_INDEXES = ("DROP INDEX ON :Memory(stale)",)
-"""Indexes that older layouts had. One on truth values finds nothing once the server has restarted
-from a file that it had rewritten: no memory would be stale, and none would not."""
+"""Indexes of older layouts. A boolean index finds nothing after the server restarts from a file
+that it had rewritten: no memory would match as stale or as not stale."""
 CHUNKS_TO_REWRITE = """
 MATCH (c:Chunk) WHERE c.id > $after WITH c ORDER BY c.id LIMIT $limit
 OPTIONAL MATCH (m:Memory)-[:HAS_CHUNK]->(c)
@@ -124,7 +123,7 @@ COUNTS = (
 )
 """In the order of `Counts`; the last three are added up."""
 
-# Remembering
+# Writing
 
 PUT_MEMORIES = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
@@ -134,7 +133,7 @@ ON MATCH SET m.pinned_by = CASE WHEN r[{_AT["pinned"]}] THEN r[{_AT["pinned_by"]
     ELSE m.pinned_by END, m.pinned = m.pinned OR r[{_AT["pinned"]}]
 SET {_set("m", MEMORY_COLUMNS, _KEPT)}, m.tags = r[{_TAG_LIST}], m.deleted_by = null,
     m.workspace_id = w.workspace_id, m.version = w.version"""
-"""Write memories; of those that were there, creation and reading times and the pin stay."""
+"""Write memories; existing ones keep their creation and read times and their pin."""
 MENTIONED_BY = """
 UNWIND $ids AS i MATCH (c:Chunk {memory_id: i})-[:MENTIONS]->(e:Entity) RETURN DISTINCT e.id"""
 DROP_CHUNKS_OF = "UNWIND $ids AS i MATCH (c:Chunk {memory_id: i}) DELETE c"
@@ -145,7 +144,7 @@ SET m.created_at = old.created_at, m.read_at = old.read_at, m.pinned = m.pinned 
     m.pinned_by = CASE WHEN old.pinned THEN old.pinned_by ELSE m.pinned_by END,
     m.tags_json = CASE WHEN m.tags_json = '[]' THEN old.tags_json ELSE m.tags_json END,
     m.tags = CASE WHEN size(m.tags) = 0 THEN old.tags ELSE m.tags END"""
-"""Give moved files what their old paths had."""
+"""Carry over what moved files had under their old paths."""
 DROP_MEMORIES = "UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH m, m.id AS id DELETE m RETURN id"
 PUT_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
@@ -155,7 +154,7 @@ SET {_SET_CHUNK}, c.workspace_id = w.workspace_id, c.version = w.version"""
 COPYABLE = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WHERE m.deleted_at IS NULL AND m.tags_json = '[]'
 RETURN m.id, m.content_hash"""
-"""Memories whose chunks another one may have, too; tags are among the words of a chunk."""
+"""Memories whose chunks may be copied; tags are among a chunk's words."""
 CHUNK_PLACES = """
 UNWIND $ids AS i MATCH (:Memory {id: i})-[:HAS_CHUNK]->(c:Chunk)
 RETURN i, c.id, c.start_line, c.end_line, c.symbol ORDER BY i, c.position, c.id"""
@@ -213,12 +212,12 @@ MERGE (a:Alias {id: i}) SET a.keep = k.id, a.name = k.name, a.type = k.type"""
 HAND_ALIASES_ON = """
 MATCH (k:Entity {id: $keep}) MATCH (a:Alias) WHERE a.keep IN $ids
 SET a.keep = k.id, a.name = k.name, a.type = k.type"""
-"""Let the aliases of entities name the one that they were merged into."""
+"""Point the aliases of entities to the one they were merged into."""
 ALIASES = "MATCH (a:Alias) RETURN a.id, a.keep, a.name, a.type ORDER BY a.id"
 DROP_ALIASES = """
 MATCH (a:Alias) WHERE a.keep IN $ids
 OPTIONAL MATCH (k:Entity {id: a.keep}) WITH a, k WHERE k IS NULL DELETE a"""
-"""Forget the aliases of deleted entities."""
+"""Delete the aliases of deleted entities."""
 _UNSETTLED = """
 MATCH (a:Alias) WITH a.id AS i, a.keep AS keep, a.name AS name, a.type AS type,
     last(split(a.name, CASE WHEN a.type = 'path' OR a.name CONTAINS '/' THEN '/' ELSE '.' END))
@@ -290,9 +289,9 @@ POSTINGS = """
 UNWIND $matches AS match CALL db.idx.fulltext.queryNodes('Chunk', match) YIELD node, score
 RETURN match, collect(id(node)), collect(node.length),
     collect(toInteger(round(score * node.most)))"""
-"""Which chunks have a word, how long each is, and how often it has the word, times a whole number.
+"""Which chunks have a word, each one's length, and the word's count times an integer.
 
-The server's score is that divided by how often a chunk has the word that it has most.
+The server's score is that product divided by the count of the chunk's most frequent word.
 """
 
 # Runs
@@ -331,7 +330,7 @@ RUNS = f"""
 MATCH (r:Run) WHERE $repository IS NULL OR r.repository = $repository
 RETURN {_RUN} ORDER BY r.started_at DESC, r.id DESC"""
 
-# Collecting
+# Collection
 
 _AS_NUMBER = {name: f"CASE WHEN m.{name} THEN 1 ELSE 0 END" for name in ("stale", "pinned")}
 _SURVEY = ", ".join(_AS_NUMBER.get(name, _of("m", (name,))) for name in SURVEY_COLUMNS)
@@ -356,7 +355,7 @@ HIDE_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Chunk {{id: i}}) WHERE {_UNCHANGED}
 OPTIONAL MATCH (n)<-[:HAS_CHUNK]-(m:Memory)
 WITH w, n, m WHERE m IS NULL OR m.deleted_at IS NOT NULL {_HIDE}"""
-"""Hide chunks whose memory is hidden, and those that have none."""
+"""Hide chunks whose memory is hidden, and those without a memory."""
 HIDE_ENTITIES = f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Entity {{id: i}}) WHERE {_UNCHANGED}
 OPTIONAL MATCH (n)<-[:MENTIONS]-(c:Chunk)<-[held:HAS_CHUNK]-(:Memory) WHERE c.deleted_at IS NULL
@@ -367,7 +366,7 @@ HIDDEN_BY = {
     "chunk": "UNWIND $ids AS i MATCH (n:Chunk {id: i}) WHERE n.deleted_by = $plan_id RETURN i",
     "entity": "UNWIND $ids AS i MATCH (n:Entity {id: i}) WHERE n.deleted_by = $plan_id RETURN i",
 }
-"""What a plan has hidden, now or before it was cut off: hiding again gives the same answer."""
+"""What a plan has hidden, now or before an interruption: repeating it gives the same result."""
 _SHOW = "SET n.deleted_at = null, n.deleted_by = null, n.version = w.version RETURN n.id"
 SHOW_ENTITIES_OF_MEMORIES = f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {{id: i}}) WITH w, m WHERE m.deleted_at > 0
@@ -404,7 +403,7 @@ PURGE_MEMORIES = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
 OPTIONAL MATCH (m)-[:HAS_CHUNK]->(c:Chunk) WITH i, m, c, c.id AS chunk DELETE c, m
 RETURN i, chunk"""
-"""Memories and chunks in one statement: each deletion costs time in proportion to the graph."""
+"""Memories and chunks in one statement: a deletion takes time proportional to the graph's size."""
 PURGE_ORPHANS = """
 UNWIND $ids AS i MATCH (c:Chunk {id: i}) WITH i, c WHERE c.deleted_at < $before
 OPTIONAL MATCH (c)<-[held:HAS_CHUNK]-(:Memory)
@@ -414,7 +413,7 @@ UNWIND $ids AS i MATCH (e:Entity {id: i}) WITH i, e WHERE e.deleted_at < $before
 OPTIONAL MATCH (e)<-[:MENTIONS]-(:Chunk)<-[held:HAS_CHUNK]-(:Memory)
 WITH i, e, count(held) AS holders WHERE holders = 0 DELETE e RETURN i"""
 
-# Searching
+# Search
 
 _VISIBLE = """
 WHERE c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = false
@@ -436,16 +435,16 @@ UNWIND $ids AS i MATCH (c:Chunk {{id: i}})
 WITH c WHERE c.deleted_at IS NULL
 MATCH (m:Memory)-[:HAS_CHUNK]->(c) WHERE m.deleted_at IS NULL AND m.stale = false
 RETURN {_MEMORY}, {_CHUNK}"""
-"""Which of the best may be shown: not those hidden since they were found.
+"""Fetch the best matches, except those hidden since they were found.
 
-The chunks are found before their memories: asked for both at once, the server walks all memories.
+Chunks are matched before their memories: matching both at once, the server scans all memories.
 """
 NEWEST = f"""
 MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk) {_VISIBLE}
 WITH m, c ORDER BY m.created_at DESC, m.id, c.position LIMIT $limit
 RETURN {_MEMORY}, {_CHUNK}, 0.0"""
 
-# Moving
+# Export and import
 
 PAGES = {
     "memory": f"MATCH (m:Memory) WHERE m.id > $after RETURN {_MEMORY} ORDER BY m.id LIMIT $limit",
@@ -466,8 +465,8 @@ LOAD_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
 MERGE (c:Chunk {{id: r[0]}})
 ON CREATE SET {_SET_CHUNK}, c.version = w.version, c.workspace_id = w.workspace_id"""
-"""Write chunks as they are; existing ones stay as they are."""
+"""Write chunks unchanged; existing ones are not overwritten."""
 ADOPT_CHUNKS = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) MATCH (c:Chunk {memory_id: i})
 WHERE indegree(c, 'HAS_CHUNK') = 0 CREATE (m)-[:HAS_CHUNK]->(c)"""
-"""Join chunks to the memories that they name."""
+"""Attach chunks to the memories they name."""

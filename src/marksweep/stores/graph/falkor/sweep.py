@@ -1,4 +1,4 @@
-"""Collecting: the survey, soft deletion, restoring, purging."""
+"""Collection: the survey, soft deletion, restoring, purging."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from marksweep.stores.graph.rows import (
 )
 
 BATCH_NODES = 1000
-"""Nodes per transaction: the server answers nobody else meanwhile.
+"""Nodes per transaction, during which the server answers no other client.
 
 Larger is a little faster overall; a thousand take about 30 ms.
 """
 
 PURGE_BATCH = 1500
-"""Nodes erased per transaction: readers wait for as long as it takes.
+"""Nodes erased per transaction, during which readers wait.
 
-A deleting transaction costs time in proportion to the graph, so small ones are slow overall;
-in a graph of half a million chunks, 1500 nodes take some 35 ms.
+A deletion takes time proportional to the graph's size, so small transactions are slow overall; in
+a graph of half a million chunks, 1500 nodes take about 35 ms.
 """
 
 CHUNKS_EXPECTED = 5
 """Assumed chunks per memory. With more, a transaction takes longer."""
 
 BREATH_SECONDS = 0.02
-"""Pause between two transactions of a purge: without it, readers that queue up behind one find the
-server at work on the next."""
+"""Pause between two transactions of a purge: without it, readers queued behind one would wait for
+the next too."""
 
 
 def survey(db: Connection, workspace_id: str) -> Survey:
@@ -84,7 +84,7 @@ def _columns(db: Connection, workspace_id: str, statement: str, count: int) -> l
 
 
 def ids(db: Connection, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
-    """Turn keys into ids."""
+    """Convert keys to ids."""
     found: dict[int, str] = {}
     for start in range(0, len(keys), 10 * BATCH_NODES):
         batch = list(keys[start : start + 10 * BATCH_NODES])
@@ -102,7 +102,7 @@ def soft_delete(
     plan_id: str,
     at: datetime,
 ) -> Nodes:
-    """Hide what has not changed since a version: memories, then chunks, then entities."""
+    """Hide nodes that have not changed since a version: memories, then chunks, then entities."""
     done: dict[Kind, list[str]] = {kind: [] for kind in Kind}
     for kind, statement in (
         (Kind.MEMORY, cypher.HIDE_MEMORIES),
@@ -118,7 +118,7 @@ def soft_delete(
 
 
 def restore(db: Connection, workspace_id: str, nodes: Nodes) -> Nodes:
-    """Undo a soft deletion, from the entities up, so that what is shown is always whole."""
+    """Undo a soft deletion, bottom-up, so that visible nodes are always complete."""
     chunks: set[str] = set()
     entities: set[str] = set()
     memories: set[str] = set()
@@ -189,7 +189,7 @@ def purge(db: Connection, workspace_id: str, nodes: Nodes, *, before: datetime) 
 
 
 def counts(db: Connection, workspace_id: str) -> Counts:
-    """Count what a workspace holds."""
+    """Count a workspace's contents."""
     found = []
     for statement in cypher.COUNTS:
         rows = db.read(workspace_id, statement)

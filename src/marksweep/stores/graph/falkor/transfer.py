@@ -87,7 +87,7 @@ def nodes_with_edges(db: Connection, workspace_id: str, nodes: Nodes) -> list[It
 
 
 def load(db: Connection, workspace_id: str, items: Collection[Item]) -> None:
-    """Write items as they are. An existing chunk is left as it is."""
+    """Write items unchanged. Existing chunks are not overwritten."""
     memories = {item.memory_id: item for item in items if isinstance(item, Memory)}
     chunks = [item for item in items if isinstance(item, Chunk)]
     rows = [chunk_cells(c, memories.get(c.memory_id)) for c in chunks]

@@ -1,4 +1,4 @@
-"""Writing and erasing memories."""
+"""Write and erase memories."""
 
 from __future__ import annotations
 
@@ -110,33 +110,33 @@ def copy(db: Connection, workspace_id: str, copies: Sequence[Copy]) -> tuple[str
 
 
 def worthwhile(steps: Iterable[Step]) -> list[Step]:
-    """Leave out statements that have nothing to work on."""
+    """Drop statements that have no input."""
     return [step for step in steps if step[1].get("rows") or step[1].get("ids")]
 
 
 def memory_cells(memory: Memory) -> list[object]:
-    """Convert a memory, and behind its columns the list of its tags."""
+    """Convert a memory to its columns, followed by the list of its tags."""
     return [*memory_row(memory), [plain(tag) for tag in memory.tags]]
 
 
 def chunk_cells(chunk: Chunk, memory: Memory | None, words: str = "") -> list[object]:
-    """Convert a chunk, and behind its columns the words to find it by."""
+    """Convert a chunk to its columns, followed by its search words."""
     found = fields_of(memory, chunk, words=words)
     return [*chunk_row(chunk), *found, bare(chunk.symbol), *found.sizes]
 
 
 def entity_cells(entity: Entity) -> list[object]:
-    """Convert an entity, and behind its columns the last part of its name."""
+    """Convert an entity to its columns, followed by the last part of its name."""
     return [*entity_row(entity), bare(entity.name, entity.kind)]
 
 
 def mention_cells(mentions: Iterable[Mention]) -> list[list[str]]:
-    """Convert mentions to rows, each once."""
+    """Convert mentions to rows, without duplicates."""
     return [[plain(m.chunk_id), plain(m.entity_id)] for m in dict.fromkeys(mentions)]
 
 
 def relation_cells(relations: Iterable[Relation]) -> list[Row]:
-    """Convert relations to rows, each once."""
+    """Convert relations to rows, without duplicates."""
     return [relation_row(r) for r in dict.fromkeys(relations)]
 
 
@@ -146,7 +146,7 @@ def alias_cells(aliases: Iterable[Alias]) -> list[list[str]]:
 
 
 def remove(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
-    """Erase memories at once with what only they hold."""
+    """Erase memories immediately, with what only they hold."""
     ids = [plain(each) for each in memory_ids]
     chunks = db.read(workspace_id, cypher.CHUNKS_OF, ids=ids)
     let_go = db.read(workspace_id, cypher.MENTIONED_BY, ids=ids)
@@ -163,7 +163,7 @@ def remove(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> Node
 
 
 def merge(db: Connection, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
-    """Make some entities aliases of one, and move their edges to it."""
+    """Make entities aliases of another, and move their edges to it."""
     known = db.read(
         workspace_id, cypher.EXISTING_ENTITIES, ids=[plain(each) for each in (keep, *gone)]
     )
@@ -184,7 +184,7 @@ def merge(db: Connection, workspace_id: str, keep: str, gone: Sequence[str]) -> 
 def _mark(
     db: Connection, workspace_id: str, memory_ids: Sequence[str], statement: str, **given: Cell
 ) -> int:
-    """Set one property of memories; count those that exist."""
+    """Set one property of memories; return how many exist."""
     ids = sorted({plain(each) for each in memory_ids})
     (rows,) = db.write(workspace_id, (statement, {"ids": ids, **given}))
     return len(rows)
@@ -208,5 +208,5 @@ def supersede(
 
 
 def touch(db: Connection, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
-    """Note that memories were read."""
+    """Record that memories were read."""
     return _mark(db, workspace_id, memory_ids, cypher.TOUCH, at=micros(at))

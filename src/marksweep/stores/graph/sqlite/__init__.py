@@ -19,10 +19,10 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 PURGE_BATCH = {Kind.MEMORY: 1000, Kind.CHUNK: 5000, Kind.ENTITY: 5000}
-"""Nodes erased per transaction: other writers wait for no longer than one, readers do not wait.
+"""Nodes erased per transaction. Other writers wait for at most one; readers do not wait.
 
-Larger purges faster: the index of words is written once per transaction. A thousand memories with
-five chunks each take about a quarter of a second.
+Larger batches purge faster: the word index is written once per transaction. A thousand memories
+with five chunks each take about a quarter of a second.
 """
 
 
@@ -30,7 +30,7 @@ def _in(
     transaction: Callable[[Database], AbstractContextManager[sqlite3.Connection]],
     work: Callable[Concatenate[sqlite3.Connection, Given], Result],
 ) -> Callable[Concatenate[SqliteGraphStore, Given], Result]:
-    """Make a method of work in one transaction."""
+    """Make a method that runs work in one transaction."""
 
     @wraps(work)
     def call(store: SqliteGraphStore, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -118,5 +118,5 @@ class SqliteGraphStore:
         return self.db.scrub()
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         self.db.close()

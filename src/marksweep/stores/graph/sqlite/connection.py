@@ -1,4 +1,4 @@
-"""The graph's file: one writer and a few readers, for any number of threads."""
+"""The graph's database file: one writer and a few readers, for any number of threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUSY_SECONDS = 30.0
 """How long a write waits for another process's transaction. Ours are far shorter."""
 
 READERS = 2
-"""Connections that read. More answer more searches at once, and each keeps a page cache."""
+"""Read connections. More allow more concurrent searches, but each has a page cache."""
 
 SETTINGS = (
     "PRAGMA cache_size = -65536",
@@ -28,7 +28,7 @@ SETTINGS = (
     sql.PICKED,
     sql.KEYED,
 )
-"""How each connection is set up."""
+"""Statements that set up each connection."""
 
 
 def _upgrade(db: sqlite3.Connection, version: int) -> None:
@@ -39,7 +39,7 @@ def _upgrade(db: sqlite3.Connection, version: int) -> None:
 
 
 class Database(database.Database):
-    """A graph's file. Each call is one transaction, and may come from any thread."""
+    """A graph's database file. Each call is one transaction, from any thread."""
 
     def __init__(self, path: Path) -> None:
         schema = Schema(SCHEMA_VERSION, _upgrade, SETTINGS, words=("chunk_words",))
@@ -58,30 +58,30 @@ def mark(ws: int) -> str:
 
 
 def marked_words(ws: int, text: str) -> str:
-    """Write the words of a text as the index of a workspace has them."""
+    """Return the words of a text in the form that a workspace's index stores."""
     return marked(stemmed(text), mark(ws))
 
 
 def pick(db: sqlite3.Connection, ids: Iterable[str]) -> None:
-    """Name the ids that the next statements are about."""
+    """Set the ids that the next statements apply to."""
     db.execute(sql.FORGET_PICKED)
     db.executemany(sql.PICK, ((each,) for each in ids))
 
 
 def key(db: sqlite3.Connection, keys: Iterable[int]) -> None:
-    """Name the keys that the next statements are about."""
+    """Set the keys that the next statements apply to."""
     db.execute(sql.FORGET_KEYED)
     db.executemany(sql.KEY, ((each,) for each in keys))
 
 
 def number(db: sqlite3.Connection, workspace_id: str) -> int:
-    """Look up a workspace's number; 0, which none has, if it is empty."""
+    """Look up a workspace's number; 0, which is never assigned, if it has none."""
     row = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone()
     return int(row[0]) if row else 0
 
 
 def advance(db: sqlite3.Connection, workspace_id: str) -> tuple[int, int]:
-    """Raise a workspace's version; return its number and the new version."""
+    """Increment a workspace's version; return its number and the new version."""
     db.execute(sql.NEW_WORKSPACE, (workspace_id,))
     ws = number(db, workspace_id)
     (version,) = db.execute(sql.NEXT_VERSION, (ws,)).fetchone()

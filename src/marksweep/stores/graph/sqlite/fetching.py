@@ -1,4 +1,4 @@
-"""Fetching memories. Each function is the body of one transaction."""
+"""Fetch memories. Each function is the body of one transaction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fetch(
 def entities_of(
     db: sqlite3.Connection, workspace_id: str, chunk_ids: Sequence[str]
 ) -> dict[str, list[Entity]]:
-    """Fetch what chunks mention, by chunk."""
+    """Fetch the entities that chunks mention, by chunk id."""
     pick(db, chunk_ids)
     found: defaultdict[str, list[Entity]] = defaultdict(list)
     for chunk_id, *row in db.execute(sql.ENTITIES_OF_CHUNKS, (number(db, workspace_id),)):
@@ -69,7 +69,7 @@ def find(
 def links(
     db: sqlite3.Connection, workspace_id: str, names: Sequence[str], query: LinkQuery
 ) -> tuple[Link, ...]:
-    """Fetch relations that lead to, or from, entities of these names."""
+    """Fetch relations to, or from, entities with these names."""
     ws = number(db, workspace_id)
     asked = {plain(each) for each in names}
     pick(db, last_parts(asked))
@@ -83,7 +83,7 @@ def links(
 def definitions(
     db: sqlite3.Connection, workspace_id: str, names: Sequence[str], limit: int
 ) -> tuple[Definition, ...]:
-    """Fetch where symbols of these names are defined."""
+    """Fetch where symbols with these names are defined."""
     asked = {plain(each) for each in names}
     pick(db, last_parts(asked))
     rows = db.execute(sql.DEFINITIONS, {"ws": number(db, workspace_id)})

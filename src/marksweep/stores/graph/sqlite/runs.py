@@ -1,4 +1,4 @@
-"""Runs of the indexer: what each saw, what became stale at its end; and leases, to work alone."""
+"""Indexing runs: what each saw and what became stale at its end; and leases."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from marksweep.stores.graph.sqlite.sweep import revive
 
 
 def files(db: sqlite3.Connection, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
-    """Fetch what is known of a repository's files."""
+    """Fetch the known files of a repository."""
     given = (number(db, workspace_id), plain(repository), CODE_INDEXER)
     return tuple(file_row(row) for row in db.execute(sql.FILES, given))
 
 
 def file_at(db: sqlite3.Connection, workspace_id: str, file_path: str) -> str | None:
-    """Name the code memory of a file."""
+    """Return the id of a file's code memory."""
     given = (number(db, workspace_id), plain(file_path), CODE_INDEXER)
     row = db.execute(sql.FILE_AT, given).fetchone()
     return str(row[0]) if row else None
 
 
 def begin_run(db: sqlite3.Connection, workspace_id: str, run: Run) -> None:
-    """Note that a run has begun."""
+    """Record that a run has begun."""
     ws, _ = advance(db, workspace_id)
     row = (ws, run.run_id, plain(run.repository), plain(run.filter), micros(run.started_at))
     db.execute(sql.BEGIN_RUN, row)
@@ -63,7 +63,7 @@ def stamp(
 def finish_run(
     db: sqlite3.Connection, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime
 ) -> Run:
-    """Make stale what the run should have seen and did not, and close it."""
+    """Mark stale what the run should have seen but did not, and close it."""
     ws, version = advance(db, workspace_id)
     row = db.execute(sql.RUN, (ws, run_id)).fetchone()
     if row is None:
@@ -84,7 +84,7 @@ def finish_run(
 
 
 def mark_stale(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
-    """Make code memories stale at once."""
+    """Mark code memories stale."""
     ws, version = advance(db, workspace_id)
     pick(db, map(plain, memory_ids))
     given = {"ws": ws, "version": version, "source": CODE_INDEXER}
@@ -102,7 +102,7 @@ def runs(
 
 
 def workspaces(db: sqlite3.Connection) -> tuple[str, ...]:
-    """Name the workspaces that hold anything."""
+    """List the workspaces that are not empty."""
     return tuple(name for (name,) in db.execute(sql.WORKSPACES))
 
 
@@ -115,7 +115,7 @@ def version(db: sqlite3.Connection, workspace_id: str) -> int:
 def acquire(
     db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str, seconds: float
 ) -> str:
-    """Acquire a lease if it is free; return '' or the holder."""
+    """Acquire a lease if it is free; return '' or the current holder."""
     row = db.execute(sql.LEASE, (workspace_id, purpose)).fetchone()
     if row and row[0] != holder and row[1] > time.time() and not is_dead(row[0]):
         return str(row[0])
@@ -126,7 +126,7 @@ def acquire(
 def renew(
     db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str, seconds: float
 ) -> bool:
-    """Renew a lease; False if it was lost."""
+    """Renew a lease; return False if it was lost."""
     given = (time.time() + seconds, workspace_id, purpose, holder)
     return db.execute(sql.KEEP_LEASE, given).rowcount == 1
 

@@ -1,8 +1,8 @@
-"""Salvage: copy what can be read of a damaged graph into a new file.
+"""Salvage: copy the readable part of a damaged graph into a new file.
 
-Rows are copied table by table. What they refer to may be lost, so the copy is made whole again:
-chunks without their text go, edges to nothing go, and a chunk whose memory is lost is an orphan,
-which the next prune collects. Files of code are read again by the next run of the indexer.
+Rows are copied table by table. Rows they refer to may be lost, so the copy is made consistent:
+chunks without text and dangling edges are dropped, and a chunk whose memory is lost becomes an
+orphan, which the next prune collects. The next indexing run reads code files again.
 """
 
 # ruff: noqa: S608  statements are built from constants; every value is a parameter
@@ -29,7 +29,7 @@ KEYS = {
     "alias": ("ws", "id"),
     "run": ("ws", "run_id"),
 }
-"""The tables to copy, and the order of their rows. Leases end with their holders."""
+"""The tables to copy, and their sort keys. Leases are not copied: they end with their holders."""
 
 MAKE_WHOLE = (
     """INSERT OR IGNORE INTO workspace (ws, workspace_id)
@@ -69,7 +69,7 @@ class SalvagedGraph(msgspec.Struct, frozen=True):
 
 
 def salvage_graph(path: Path, fresh: Path) -> SalvagedGraph:
-    """Copy what can be read of a graph into a fresh file. The damaged one is only read."""
+    """Copy the readable part of a graph into a new file. The damaged file is only read."""
     with closing(Database(fresh)) as file, file.writing() as target:
         return _copy(target, path)
 
@@ -99,7 +99,7 @@ def _copy_table(
     keys = KEYS[table]
     made = _columns(target, table)
     here: list[str] = []
-    with suppress(sqlite3.DatabaseError):  # then reading its rows says what is wrong
+    with suppress(sqlite3.DatabaseError):  # then reading its rows reports the error
         here = _columns(source, table)
     known = [name for name in made if name in here] or made
     columns = ", ".join([*keys, *(name for name in known if name not in keys)])

@@ -79,16 +79,16 @@ CREATE TABLE lease (
 """
 """The layout.
 
-Chunks of equal files in several roots share one text, by its key: that of the chunk that came with
-it. A text goes with the last chunk that has it. `workspace.chunks` counts texts.
+Chunks of identical files in several roots share one text; its key is that of the chunk it was
+written with. A text is deleted with the last chunk that uses it. `workspace.chunks` counts texts.
 
-Each word in the index begins with the number of its workspace, so that a workspace finds, and
-counts, its own words only.
+Each indexed word is prefixed with its workspace's number, so that a workspace finds and counts only
+its own words.
 
-The words of one transaction are collected in up to 16 MB before they are written: with the usual
-megabyte, large batches are written in pieces that have to be merged again. No trigger keeps them in
-step with the texts: a statement within a trigger has the words collected so far written at once,
-which makes writing four times as slow.
+The words of one transaction are buffered in up to 16 MB before they are written: with the default
+1 MB, large batches are written in pieces that must be merged again. No trigger keeps them in sync
+with the texts: a statement within a trigger flushes the buffer, which makes writing four times as
+slow.
 """
 
 MIGRATIONS = {

@@ -42,7 +42,7 @@ def search(db: sqlite3.Connection, workspace_id: str, query: GraphQuery) -> tupl
 
 
 def _found(db: sqlite3.Connection, given: Given, asked: Asked) -> list[Row]:
-    """Fetch the best hits whole, with their scores."""
+    """Fetch the best hits in full, with their scores."""
     scores = _ranked(db, given, asked)
     key(db, scores)
     rows = {row[0]: row[1:] for row in db.execute(sql.HITS).fetchall()}
@@ -50,7 +50,7 @@ def _found(db: sqlite3.Connection, given: Given, asked: Asked) -> list[Row]:
 
 
 def _ranked(db: sqlite3.Connection, given: Given, asked: Asked) -> dict[int, float]:
-    """Rank what the rarer words find and what is called by a name; if too few, what any word finds.
+    """Rank matches of the rarer words and of names; if too few, matches of any word.
 
     Ranking costs time for each match, and a common word matches nearly everything.
     """
@@ -83,7 +83,7 @@ def _matching(db: sqlite3.Connection, match: str, most: int) -> int:
 
 
 def _best(db: sqlite3.Connection, given: Given, match: str) -> list[Match[int]]:
-    """Take the matches to rank; look further where filters and hidden rows leave too few."""
+    """Fetch the matches to rank; widen the window if filters and hidden rows leave too few."""
     limit = int(given["limit"] or 0)
     most = window = candidates(limit)
     while True:

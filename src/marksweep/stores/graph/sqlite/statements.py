@@ -1,7 +1,7 @@
 """Every SQL statement of the graph store, named for its purpose.
 
-Rows belong to a workspace by its number `ws`. A chunk is live when neither it nor the memory that
-has it is soft-deleted; a chunk without a memory holds nothing.
+Rows belong to a workspace by its number `ws`. A chunk is live when neither it nor its memory is
+soft-deleted; a chunk without a memory keeps nothing alive.
 """
 
 # ruff: noqa: S608  statements are built from constants; every value is a parameter
@@ -36,11 +36,11 @@ _PICKED = "(SELECT id FROM temp.picked)"
 _KEYED = "(SELECT key FROM temp.keyed)"
 
 PICKED = "CREATE TEMP TABLE IF NOT EXISTS picked (id TEXT PRIMARY KEY) WITHOUT ROWID"
-"""Ids that a statement is about; a temporary table has no limit on their number."""
+"""Ids that a statement applies to; a temporary table does not limit their number."""
 FORGET_PICKED = "DELETE FROM temp.picked"
 PICK = "INSERT OR IGNORE INTO temp.picked VALUES (?)"
 KEYED = "CREATE TEMP TABLE IF NOT EXISTS keyed (key INTEGER PRIMARY KEY)"
-"""Keys that a statement is about."""
+"""Keys that a statement applies to."""
 FORGET_KEYED = "DELETE FROM temp.keyed"
 KEY = "INSERT OR IGNORE INTO temp.keyed VALUES (?)"
 
@@ -65,7 +65,7 @@ SELECT (SELECT count(*) FROM memory WHERE ws = :ws AND deleted_at IS NULL),
     + (SELECT count(*) FROM chunk WHERE ws = :ws AND deleted_at IS NOT NULL)
     + (SELECT count(*) FROM entity WHERE ws = :ws AND deleted_at IS NOT NULL)"""
 
-# Remembering
+# Writing
 
 PUT_MEMORY = f"""
 INSERT INTO memory (ws, version, {", ".join(MEMORY_COLUMNS)})
@@ -82,7 +82,7 @@ ON CONFLICT (ws, id) DO UPDATE SET version = excluded.version, source = excluded
     superseded_by = excluded.superseded_by, superseded_at = excluded.superseded_at,
     expires_at = excluded.expires_at
 RETURNING key"""
-"""Write a memory; of one that was there, its creation and reading times and its pin stay."""
+"""Write a memory; an existing one keeps its creation and read times and its pin."""
 CARRY_OVER = """
 UPDATE memory SET created_at = old.created_at, read_at = old.read_at,
     pinned = max(memory.pinned, old.pinned),
@@ -90,7 +90,7 @@ UPDATE memory SET created_at = old.created_at, read_at = old.read_at,
     tags = CASE WHEN memory.tags = '[]' THEN old.tags ELSE memory.tags END
 FROM (SELECT * FROM memory WHERE ws = ?1 AND id = ?2) AS old
 WHERE memory.ws = ?1 AND memory.id = ?3"""
-"""Give a moved file what its old path had."""
+"""Carry over what a moved file had under its old path."""
 LAST_CHUNK = "SELECT coalesce(max(key), 0) FROM chunk"
 PUT_CHUNK = """
 INSERT INTO chunk (key, ws, version, memory_key, orphan_of, id, kind, symbol, start_line, end_line,
@@ -114,7 +114,7 @@ VALUES (?, ?, ?, ?, ?, ?)"""
 COPYABLE = f"""
 SELECT id, key, content_hash FROM memory
 WHERE ws = ? AND deleted_at IS NULL AND tags = '[]' AND id IN {_PICKED}"""
-"""Memories whose chunks another one may have, too; tags are among the words of a chunk."""
+"""Memories whose chunks may be copied; tags are among a chunk's words."""
 CHUNK_PLACES = """
 SELECT key, start_line, end_line, symbol FROM chunk
 WHERE ws = ? AND memory_key = ? ORDER BY position, id"""
@@ -129,7 +129,7 @@ SELECT ws, ?2, entity_key FROM mention WHERE ws = ?1 AND chunk_key = ?3"""
 REVIVE_MENTIONED = """
 UPDATE entity SET version = ?2, deleted_at = NULL, deleted_by = ''
 WHERE key IN (SELECT entity_key FROM mention WHERE ws = ?1 AND chunk_key > ?3)"""
-"""Have the entities of new chunks live, as writing them would."""
+"""Make the entities of new chunks live, as writing them would."""
 COPY_RELATIONS = """
 INSERT INTO relation (ws, source_key, target_key, relation, memory_id, lines)
 SELECT ws, source_key, target_key, relation, ?2, lines FROM relation INDEXED BY relation_memory
@@ -148,7 +148,7 @@ DROP_MENTIONS_OF = f"DELETE FROM mention WHERE ws = ? AND chunk_key IN {_KEYED}"
 TEXTS_OF = f"SELECT DISTINCT text_key FROM chunk WHERE key IN {_KEYED}"
 SPARE_SHARED = """
 DELETE FROM temp.keyed WHERE EXISTS (SELECT 1 FROM chunk WHERE text_key = temp.keyed.key)"""
-"""Of the texts that were named, leave those that a chunk still has."""
+"""Deselect the texts that a chunk still uses."""
 DROP_CHUNKS = f"DELETE FROM chunk WHERE key IN {_KEYED}"
 DROP_CHUNK_WORDS = f"""
 INSERT INTO chunk_words (chunk_words, rowid, words, named, placed)
@@ -183,10 +183,10 @@ SELECT ws, iif(source_key = ?2, ?1, source_key), iif(target_key = ?2, ?1, target
     memory_id, lines
 FROM relation WHERE ((ws = ?3 AND source_key = ?2) OR target_key = ?2)
     AND ?1 NOT IN (source_key, target_key)"""
-"""Move relations from one entity to another, but for those between the two."""
+"""Move relations from one entity to another, except those between the two."""
 PUT_ALIAS = "INSERT OR REPLACE INTO alias (ws, id, keep, name, type) VALUES (?, ?, ?, ?, ?)"
 HAND_ALIASES_ON = "UPDATE alias SET keep = ?3, name = ?4, type = ?5 WHERE ws = ?1 AND keep = ?2"
-"""Let the aliases of an entity name the one that it was merged into."""
+"""Point the aliases of an entity to the one it was merged into."""
 ALIASES = "SELECT id, keep, name, type FROM alias WHERE ws = ? ORDER BY id"
 UNSETTLED = """
 SELECT g.key, a.keep, a.name, a.type FROM alias a CROSS JOIN entity g ON g.ws = a.ws AND g.id = a.id
@@ -264,13 +264,13 @@ RUNS = """
 SELECT run_id, repository, filter, started_at, finished_at, seen, stale FROM run
 WHERE ws = ?1 AND (?2 IS NULL OR repository = ?2) ORDER BY started_at DESC, run_id DESC"""
 
-# Collecting
+# Collection
 
 SURVEY_MEMORIES = f"SELECT key, {', '.join(SURVEY_COLUMNS)} FROM memory WHERE ws = ? ORDER BY key"
 SURVEY_CHUNKS = """
 SELECT json_group_array(c.key), json_group_array(iif(m.key IS NULL, -1, m.key))
 FROM chunk c INDEXED BY chunk_memory LEFT JOIN memory m ON m.key = c.memory_key WHERE c.ws = ?"""
-"""Columns as JSON: a million numbers are read three times as fast as in rows."""
+"""Columns as JSON: reading a million numbers is three times as fast as in rows."""
 SURVEY_DELETED_CHUNKS = """
 SELECT json_group_array(key) FROM chunk WHERE ws = ? AND deleted_at IS NOT NULL"""
 SURVEY_ENTITIES = "SELECT json_group_array(key) FROM entity WHERE ws = ?"
@@ -301,7 +301,7 @@ HIDDEN_BY = {
     kind: f"SELECT id FROM {kind} WHERE ws = :ws AND deleted_by = :plan_id AND id IN {_PICKED}"
     for kind in ("memory", "chunk", "entity")
 }
-"""What a plan has hidden, now or before it was cut off: hiding again gives the same answer."""
+"""What a plan has hidden, now or before an interruption: repeating it gives the same result."""
 RESTORE_MEMORIES = f"""
 UPDATE memory SET deleted_at = NULL, deleted_by = '', version = :version
 WHERE ws = :ws AND deleted_at IS NOT NULL AND id IN {_PICKED} RETURNING id"""
@@ -338,9 +338,9 @@ SELECT key, id FROM entity WHERE ws = ?1 AND deleted_at IS NOT NULL AND deleted_
         SELECT 1 FROM mention n JOIN chunk c ON c.key = n.chunk_key
         JOIN memory m ON m.key = c.memory_key WHERE n.entity_key = entity.key)""",
 }
-"""Of chunks, orphans only: the others go with their memory."""
+"""Only orphaned chunks: the others are purged with their memory."""
 
-# Searching
+# Search
 
 _VISIBLE = """
 c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = 0
@@ -363,7 +363,7 @@ CROSS JOIN chunk c ON c.text_key = found.rowid CROSS JOIN chunk_text t ON t.key 
 CROSS JOIN memory m ON m.key = c.memory_key
 WHERE {_VISIBLE}
 ORDER BY found.score, m.id, c.position LIMIT :candidates"""
-"""Take the best :window chunks of all, then filter: ranking must not read what it filters by."""
+"""Take the best :window chunks, then filter: ranking must not read the filter columns."""
 HITS = f"""
 SELECT c.key, {_MEMORY}, {_CHUNK} FROM temp.keyed k CROSS JOIN chunk c ON c.key = k.key
 CROSS JOIN chunk_text t ON t.key = c.text_key CROSS JOIN memory m ON m.key = c.memory_key"""
@@ -375,7 +375,7 @@ WHERE m.ws = :ws AND {_VISIBLE}
 ORDER BY m.created_at DESC, m.id, c.position LIMIT :limit"""
 MATCHING = "SELECT count(*) FROM (SELECT 1 FROM chunk_words WHERE chunk_words MATCH ? LIMIT ?)"
 
-# Moving
+# Export and import
 
 EXPORT_MEMORIES = (
     f"SELECT m.key, {_MEMORY} FROM memory m WHERE +m.ws = ? AND m.key > ? ORDER BY m.key LIMIT ?"
@@ -417,7 +417,7 @@ ORDER BY 1, 2, 3, 4"""
 ADOPT_CHUNKS = """
 UPDATE chunk SET memory_key = ?, orphan_of = ''
 WHERE ws = ? AND orphan_of = ? AND orphan_of <> ''"""
-"""Return orphans that name a memory back to it when it is loaded."""
+"""Reattach orphans to the memory they name when it is loaded."""
 
 # Leases
 

@@ -1,4 +1,4 @@
-"""Collecting: the survey, soft deletion, coming back, and the end."""
+"""Collection: the survey, soft deletion, restoring, purging."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from marksweep.stores.graph.sqlite.writing import drop_chunks, drop_entities, dr
 
 
 def survey(db: sqlite3.Connection, workspace_id: str) -> Survey:
-    """Take ids, edges and light columns in one consistent read."""
+    """Read ids, edges and small columns at one version."""
     row = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone()
     ws, version = row or (0, 0)
     chunks, owners = _columns(db, sql.SURVEY_CHUNKS, ws)
@@ -47,7 +47,7 @@ def survey(db: sqlite3.Connection, workspace_id: str) -> Survey:
 
 
 def survey_memories(db: sqlite3.Connection, workspace_id: str) -> Survey:
-    """Take the memories' light columns."""
+    """Read the memories' small columns."""
     ws, version = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone() or (0, 0)
     return Survey(version, tuple(map(survey_row, db.execute(sql.SURVEY_MEMORIES, (ws,)))))
 
@@ -59,7 +59,7 @@ def _columns(db: sqlite3.Connection, statement: str, ws: int) -> tuple[array[int
 def ids(
     db: sqlite3.Connection, workspace_id: str, kind: Kind, keys: Sequence[int]
 ) -> tuple[str, ...]:
-    """Turn keys into ids."""
+    """Convert keys to ids."""
     key(db, keys)
     found = dict(db.execute(sql.IDS[kind], (number(db, workspace_id),)).fetchall())
     return tuple(found.get(each, "") for each in keys)
@@ -74,7 +74,7 @@ def soft_delete(
     plan_id: str,
     at: datetime,
 ) -> Nodes:
-    """Hide what has not changed since a version: memories, then chunks, then entities."""
+    """Hide nodes that have not changed since a version: memories, then chunks, then entities."""
     ws, new = advance(db, workspace_id)
     given: dict[str, Cell] = {
         "ws": ws,
@@ -96,12 +96,12 @@ def soft_delete(
 
 
 def restore(db: sqlite3.Connection, workspace_id: str, nodes: Nodes) -> Nodes:
-    """Take nodes back with what they hold."""
+    """Restore nodes with what they hold."""
     return revive(db, *advance(db, workspace_id), nodes)
 
 
 def revive(db: sqlite3.Connection, ws: int, version: int, nodes: Nodes) -> Nodes:
-    """Undo a soft deletion, downwards: memories, their chunks, the entities those mention."""
+    """Undo a soft deletion, top-down: memories, their chunks, the entities those mention."""
     given: dict[str, Cell] = {"ws": ws, "version": version}
     pick(db, map(plain, nodes.memories))
     memories = _ids(db, sql.RESTORE_MEMORIES, given)
@@ -156,6 +156,6 @@ def purge(
 
 
 def counts(db: sqlite3.Connection, workspace_id: str) -> Counts:
-    """Count what a workspace holds."""
+    """Count a workspace's contents."""
     row = db.execute(sql.COUNTS, {"ws": number(db, workspace_id)}).fetchone()
     return Counts(**dict(zip(Counts.__struct_fields__, row, strict=True)))

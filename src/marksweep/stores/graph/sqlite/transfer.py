@@ -1,4 +1,4 @@
-"""Taking a graph out and putting it in, node by node and edge by edge."""
+"""Export and import of a graph, node by node and edge by edge."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Node = Memory | Chunk | Entity
 Kept = TypeVar("Kept", bound=Item)
 
 Mark = tuple[int, ...] | None
-"""Where a page ended and the next one goes on; None before the first."""
+"""Where the next page continues; None before the first."""
 Page = Callable[[sqlite3.Connection, str, Mark, int], tuple[Mark, Sequence[Item]]]
-"""Gives some items of a workspace from a mark on, and the mark to go on from."""
+"""Returns the mark to continue from, and a page of a workspace's items after a given mark."""
 
 
 def _node_page(statement: str, read: Callable[[str, Row], Node]) -> Page:
@@ -74,7 +74,7 @@ PAGES: tuple[Page, ...] = (
     _mention_page,
     _relation_page,
 )
-"""A graph but for its aliases, in the order that it is read in."""
+"""Pages of a graph except its aliases, in the order they are read."""
 
 
 def nodes_with_edges(db: sqlite3.Connection, workspace_id: str, nodes: Nodes) -> list[Item]:
@@ -104,12 +104,12 @@ def nodes_with_edges(db: sqlite3.Connection, workspace_id: str, nodes: Nodes) ->
 
 
 def aliases(db: sqlite3.Connection, workspace_id: str) -> list[Alias]:
-    """Fetch what was merged into what."""
+    """Fetch which entities were merged into which."""
     return [Alias(*row) for row in db.execute(sql.ALIASES, (number(db, workspace_id),))]
 
 
 def load(db: sqlite3.Connection, workspace_id: str, items: Collection[Item]) -> None:
-    """Write items as they are. A chunk that is there already is left as it is."""
+    """Write items unchanged. Existing chunks are not overwritten."""
     ws, version = advance(db, workspace_id)
     for alias in _only(Alias, items):
         names = map(plain, (alias.entity_id, alias.keep_id, alias.name, alias.kind))

@@ -1,4 +1,4 @@
-"""Writing and erasing memories. Each function is the body, or a part, of one transaction."""
+"""Write and erase memories. Each function is all or part of one transaction."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import advance, key, mark, pick
 
 Keys = dict[str, int]
-"""Keys of rows by the ids of their nodes."""
+"""Row keys by node id."""
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A chunk, the key of the memory that has it, and that memory where it is known."""
+    """A chunk, its memory's key, and that memory if known."""
 
     chunk: Chunk
     memory_key: int | None
@@ -47,7 +47,7 @@ class Placed(msgspec.Struct, frozen=True):
 
 
 def put(db: sqlite3.Connection, workspace_id: str, records: Sequence[Record]) -> None:
-    """Write records, each in place of what its memory had."""
+    """Write records, each replacing what its memory had."""
     records = checked(workspace_id, records)
     ws, version = advance(db, workspace_id)
     memories: Keys = {}
@@ -83,7 +83,7 @@ def _replace(db: sqlite3.Connection, ws: int, memories: Keys) -> set[int]:
 
 
 def _move(db: sqlite3.Connection, ws: int, records: Sequence[Record]) -> set[int]:
-    """Drop memories that go on under another path; return the entities they mentioned."""
+    """Drop memories that moved to another path; return the entities they mentioned."""
     moved = [
         (plain(record.moved_from), plain(record.memory.memory_id))
         for record in records
@@ -94,7 +94,7 @@ def _move(db: sqlite3.Connection, ws: int, records: Sequence[Record]) -> set[int
 
 
 def copy(db: sqlite3.Connection, workspace_id: str, copies: Sequence[Copy]) -> tuple[str, ...]:
-    """Write memories with what others have; the texts are theirs, too."""
+    """Write memories with the chunks of others; the texts are shared."""
     ws, version = advance(db, workspace_id)
     pick(db, (plain(each.source) for each in copies))
     sources = {name: found for name, *found in db.execute(sql.COPYABLE, (ws,))}
@@ -143,7 +143,7 @@ def put_chunks(db: sqlite3.Connection, ws: int, version: int, chunks: Sequence[P
 
 
 def put_entities(db: sqlite3.Connection, ws: int, version: int, entities: Iterable[Entity]) -> Keys:
-    """Write entities; those that were there are live again."""
+    """Write entities; existing ones become live again."""
     each = {entity.entity_id: entity for entity in entities}
     db.executemany(
         sql.PUT_ENTITY, ((ws, version, *entity_row(e), bare(e.name, e.kind)) for e in each.values())
@@ -154,7 +154,7 @@ def put_entities(db: sqlite3.Connection, ws: int, version: int, entities: Iterab
 def put_mentions(
     db: sqlite3.Connection, ws: int, mentions: Iterable[Mention], chunks: Keys, entities: Keys
 ) -> None:
-    """Write mentions between nodes that are there."""
+    """Write mentions between existing nodes."""
     db.executemany(
         sql.PUT_MENTION,
         (
@@ -168,7 +168,7 @@ def put_mentions(
 def put_relations(
     db: sqlite3.Connection, ws: int, relations: Iterable[Relation], entities: Keys
 ) -> None:
-    """Write relations between entities that are there."""
+    """Write relations between existing entities."""
     db.executemany(
         sql.PUT_RELATION,
         (
@@ -185,7 +185,7 @@ def put_relations(
 
 
 def keys(db: sqlite3.Connection, ws: int, kind: Kind, ids: Iterable[str]) -> Keys:
-    """Look up the keys of nodes that are there."""
+    """Look up the keys of existing nodes."""
     given = {each: plain(each) for each in ids}
     pick(db, given.values())
     found = {node_id: node_key for node_key, node_id in db.execute(sql.KEYS[kind], (ws,))}
@@ -212,7 +212,7 @@ def drop_chunks(db: sqlite3.Connection, ws: int, chunk_keys: Sequence[int]) -> s
 def drop_memories(
     db: sqlite3.Connection, ws: int, memories: Keys
 ) -> tuple[tuple[str, ...], set[int]]:
-    """Erase memories with their chunks; return these and the entities they mentioned."""
+    """Erase memories with their chunks; return the chunks and the entities they mentioned."""
     if not memories:
         return (), set()
     key(db, memories.values())
@@ -228,7 +228,7 @@ def drop_memories(
 def drop_unmentioned(
     db: sqlite3.Connection, ws: int, entity_keys: Iterable[int]
 ) -> tuple[str, ...]:
-    """Erase those of the entities that no chunk mentions any more; return their ids."""
+    """Erase the given entities that no chunk mentions any more; return their ids."""
     key(db, entity_keys)
     gone = db.execute(sql.UNMENTIONED).fetchall()
     drop_entities(db, ws, [entity_key for entity_key, _ in gone])
@@ -247,7 +247,7 @@ def drop_entities(db: sqlite3.Connection, ws: int, entity_keys: Sequence[int]) -
 
 
 def remove(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
-    """Erase memories at once with what only they hold."""
+    """Erase memories immediately, with what only they hold."""
     ws, _ = advance(db, workspace_id)
     memories = keys(db, ws, Kind.MEMORY, memory_ids)
     chunks, mentioned = drop_memories(db, ws, memories)
@@ -258,7 +258,7 @@ def remove(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str])
 
 
 def merge(db: sqlite3.Connection, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
-    """Make some entities aliases of one, and move their edges to it."""
+    """Make entities aliases of another, and move their edges to it."""
     ws, version = advance(db, workspace_id)
     pick(db, [plain(keep)])
     kept = db.execute(sql.ENTITIES_BY_ID, (ws,)).fetchone()
@@ -290,7 +290,7 @@ def _mark(
     statement: str,
     **given: Cell,
 ) -> int:
-    """Write one thing about memories; count those that there are."""
+    """Set one property of memories; return how many exist."""
     ws, version = advance(db, workspace_id)
     pick(db, map(plain, memory_ids))
     return db.execute(statement, {"ws": ws, "version": version, **given}).rowcount
@@ -302,19 +302,19 @@ def pin(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], by
 
 
 def unpin(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
-    """Take pins off."""
+    """Remove pins."""
     return _mark(db, workspace_id, memory_ids, sql.UNPIN)
 
 
 def supersede(
     db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime
 ) -> int:
-    """Note that memories ceased to be valid."""
+    """Mark memories as no longer valid."""
     return _mark(db, workspace_id, memory_ids, sql.SUPERSEDE, by=plain(by), at=micros(at))
 
 
 def touch(
     db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], at: datetime
 ) -> int:
-    """Note that memories were read."""
+    """Record that memories were read."""
     return _mark(db, workspace_id, memory_ids, sql.TOUCH, at=micros(at))
