@@ -58,7 +58,7 @@ class GCPolicy(StrEnum):
 
 
 class Generation(StrEnum):
-    """Young until OLD_AFTER collections were survived."""
+    """Young until it has survived OLD_AFTER collections."""
 
     YOUNG = "young"
     OLD = "old"

@@ -48,13 +48,13 @@ MODELS = {
         ModelPrice("gpt-5-mini", 0.25, 0.025, 2.0, 0.25),
     )
 }
-"""List prices up to 100,000 tokens of input, the first the default."""
+"""List prices up to 100,000 tokens of input; the first is the default."""
 
 MODEL = next(iter(MODELS))
 
 
 def price_of(model: str = MODEL, given: str | None = None) -> ModelPrice:
-    """Find the prices of a model; `given` are others as `IN,CACHED,OUT`, in dollars per million."""
+    """Find the prices of a model; `given` overrides them: `IN,CACHED,OUT`, dollars per million."""
     if given is not None:
         return _read(model, given)
     if model not in MODELS:
@@ -80,7 +80,7 @@ def _read(model: str, given: str) -> ModelPrice:
 
 
 def dollars(amount: float) -> str:
-    """Write an amount: to the cent, or with two digits where it is less."""
+    """Format an amount to the cent, or with two significant digits below ten cents."""
     if not amount or abs(amount) >= 0.1:
         return f"${amount:,.2f}"
     return f"${amount:.{1 - math.floor(math.log10(abs(amount)))}f}"

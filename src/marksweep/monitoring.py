@@ -1,6 +1,6 @@
 """Monitoring of `serve --http` and `proxy`: /healthz and /metrics.
 
-    /healthz   whether it can work: 200, or 503 if its store is unavailable
+    /healthz   whether the server can work: 200, or 503 if its store is unavailable
     /metrics   the numbers of METRICS, in Prometheus' text format
 
 Labels come from fixed sets, so the number of series is bounded, and none names a workspace.
@@ -35,7 +35,7 @@ SECONDS_TO_ANSWER = 3.0
 """How long a store may take to answer before it counts as unavailable."""
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
-"""Upper bounds of the histogram, in seconds. More give finer percentiles, and take room."""
+"""Upper bounds of the histogram, in seconds. More give finer percentiles, and take space."""
 
 UNAVAILABLE = 503
 
@@ -69,7 +69,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reading(NamedTuple):
-    """A number of a metric, under its labels."""
+    """A value of a metric, with its labels."""
 
     metric: str
     value: float
@@ -80,7 +80,7 @@ class Monitor:
     """The numbers and the health of one process. Thread-safe."""
 
     def __init__(self, read: Callable[[], Iterable[Reading]], measure: Callable[[], int]) -> None:
-        """Let `read` give further numbers; `measure` the bytes stored, or raise a StoreError."""
+        """Take `read` for further numbers, and `measure` for the bytes stored or a StoreError."""
         self._read = read
         self._measure = measure
         self._lock = threading.Lock()
@@ -97,7 +97,7 @@ class Monitor:
             self._counted[key] = self._counted.get(key, 0) + by
 
     def took(self, operation: str, seconds: float) -> None:
-        """Note how long an operation took."""
+        """Record how long an operation took."""
         with self._lock:
             buckets = self._timed.setdefault(operation, [0] * (len(BUCKETS) + 1))
             buckets[bisect_left(BUCKETS, seconds)] += 1
@@ -105,7 +105,7 @@ class Monitor:
 
     @contextmanager
     def watch(self, plan: Plan, trigger: str) -> Iterator[Notify]:
-        """Count a collection, and tell OpenTelemetry of it."""
+        """Count a collection, and report it to OpenTelemetry."""
 
         def notify(report: Report) -> None:
             told(report)
@@ -118,7 +118,7 @@ class Monitor:
             yield notify
 
     async def stored_bytes(self) -> int:
-        """Measure the store; StoreError if it does not answer. One question is asked at a time."""
+        """Measure the store, once at a time; raise StoreError if it does not answer."""
         if self._measuring is None or self._measuring.done():
             self._measuring = asyncio.create_task(asyncio.to_thread(self._measure))
         try:
@@ -158,7 +158,7 @@ class Monitor:
     ) -> list[Route]:
         """Return the two routes.
 
-        `health` makes a response from the store's error, if any; `refuse` answers those who may
+        `health` makes a response from the store's error, if any; `refuse` answers callers who may
         not read the metrics.
         """
 
@@ -167,7 +167,7 @@ class Monitor:
             try:
                 await self.stored_bytes()
             except MarksweepError as error:
-                problem = "its store does not answer, or not as it should; see the log"
+                problem = "its store does not answer, or fails; see the log"
                 logger.warning("health: %s", error)
             status, said = health(problem)
             return JSONResponse(said, status)
@@ -206,7 +206,7 @@ def unhealthy_without_store(problem: str) -> tuple[int, Mapping[str, object]]:
 
 
 def cause_of(error: BaseException | None) -> str:
-    """Put an error into one of few classes, for a label."""
+    """Classify an error, for a label."""
     if isinstance(error, StoreError):
         return "store"
     if isinstance(error, Refused):
@@ -221,7 +221,7 @@ def _line(name: str, value: float, labels: Labels = ()) -> str:
 
 
 def _histogram(operation: str, numbers: list[int], seconds: float) -> Iterator[str]:
-    """Write the lines of one operation: how many took at most so long, and the sum."""
+    """Write the histogram of one operation: cumulative counts by duration, sum and count."""
     label = ("operation", operation)
     for bound, number in zip((*map(str, BUCKETS), "+Inf"), numbers, strict=True):
         yield _line(f"{SECONDS}_bucket", number, (label, ("le", bound)))

@@ -1,4 +1,4 @@
-"""Paths and files as users name them: a home that does not exist, a pipe instead of a file."""
+"""Paths and files given by users, who may name a missing home folder, or a pipe for a file."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _KINDS = {
 
 
 def kind_of(mode: int) -> str:
-    """Say what a file is that is not a regular one."""
+    """Describe a file that is not a regular file."""
     return _KINDS.get(stat.S_IFMT(mode), "not a regular file")
 
 
 def expanded(path: str | Path) -> Path:
-    """Replace `~` by the home folder; BadInput if there is none."""
+    """Replace `~` by the home folder; raise BadInput if there is none."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

@@ -54,7 +54,7 @@ ITEMS = "marksweep.gc.items"
 
 
 class Collected(msgspec.Struct, frozen=True):
-    """What came of a collection."""
+    """The result of a collection."""
 
     tokens_before: int
     tokens_after: int
@@ -63,12 +63,12 @@ class Collected(msgspec.Struct, frozen=True):
 
     @property
     def freed(self) -> int:
-        """Tokens freed; below 0 where something came back."""
+        """Tokens freed; negative if something came back."""
         return self.tokens_before - self.tokens_after
 
     @property
     def outcome(self) -> str:
-        """The outcome in a word."""
+        """The outcome in one word."""
         if self.failed:
             return "failed"
         return "collected" if self.freed > 0 else "nothing"
@@ -144,7 +144,7 @@ class Telemetry:
 
 
 def installed_watch() -> Watch:
-    """Return what reports a server's collections, to the process's providers if there are any."""
+    """Return a watch that reports a server's collections to the process's providers, if any."""
     try:
         return Telemetry().watch
     except BadInput:

@@ -1,4 +1,4 @@
-"""URLs: distinguished from paths, and shown without the credentials that they carry."""
+"""URLs: distinguished from paths, and shown without their credentials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MASK = "***"
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*:/{2,})(?P<rest>\S+)")
 
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]+)(:\d*)?")
-"""A host and perhaps a port, and nothing else."""
+"""A host with an optional port, and nothing else."""
 
 _SECRET_PARAMETER = re.compile(
     r"(?i)(?<=[?&;#])"
@@ -34,7 +34,7 @@ def split_scheme(where: str) -> tuple[str, str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host."""
+    """Return whether only this machine can reach a host."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -44,8 +44,8 @@ def is_loopback(host: str) -> bool:
 def redacted(text: str) -> str:
     """Mask the credentials of every URL in a text.
 
-    Masked are user and password, also a password whose `/`, `?` or `#` was not escaped, and
-    parameters that are named like a secret. The host stays: it is what people look for.
+    User and password are masked, even a password with an unescaped `/`, `?` or `#`, and so are
+    parameters that are named like a secret. The host stays, because people need it.
     """
     return _URL.sub(_masked, text) if "://" in text else text
 

@@ -1,10 +1,10 @@
-"""A worker: a Python process that answers one request after the other.
+"""A worker: a Python process that answers one request at a time.
 
-It may crash or hang, and the caller goes on. It imports nothing from the folder it is started in:
+If it crashes or hangs, the caller continues. It imports nothing from the folder it is started in:
 it has its own folder, no PYTHON* variables, and after Python's own search path only the folders
 that are passed to it.
 
-A message is its length in four bytes, and its content. `take_pipes` is the worker's side.
+A message is its length in four bytes, followed by its content. `take_pipes` is the worker's side.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class WorkerEnded(Exception):
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         super().__init__("did not answer in time" if late else how)
         self.code = code
-        """Its exit code; a signal's number below 0."""
+        """Its exit code; negative for a signal."""
         self.late = late
         """Whether it was killed because it took too long."""
 
@@ -73,7 +73,7 @@ class ProcessWorker:
             return _receive(self._process.stdout)
 
     def greeting(self, seconds: float | None = None) -> bytes:
-        """Wait for what it says when it has started; WorkerEnded if it does not start."""
+        """Wait for its first message; WorkerEnded if it does not start."""
         with self._watched(seconds):
             return _receive(self._process.stdout)
 
@@ -82,7 +82,7 @@ class ProcessWorker:
         self._process.kill()
         self._process.wait()
         for pipe in filter(None, (self._process.stdin, self._process.stdout)):
-            with contextlib.suppress(OSError):  # what was not written has nobody to read it
+            with contextlib.suppress(OSError):  # nobody is left to read what was not written
                 pipe.close()
         self._folder.cleanup()
 
@@ -114,12 +114,12 @@ def take_pipes() -> tuple[Iterator[bytes], Callable[[bytes], None]]:
     """Return the requests to this process, and a function that sends an answer.
 
     What anything else in the process prints goes to standard error, and what it reads from
-    standard input is empty. When the caller is gone, the process ends, even in the middle of work.
+    standard input is empty. When the caller is gone, the process exits, even in the middle of work.
     """
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     folder = Path.cwd()
     waiting: SimpleQueue[bytes] = SimpleQueue()
 

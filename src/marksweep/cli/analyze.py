@@ -117,7 +117,7 @@ class Analysis(msgspec.Struct, frozen=True):
 
 
 class WorkingSetPlan(Plan, frozen=True):
-    """What a collection of the working set would do, of what, and what else could be done."""
+    """A plan for the working set, its limits, and what else could be freed."""
 
     limit: int = 0
     soft_limit: int = 0

@@ -55,7 +55,7 @@ class Migrated(msgspec.Struct, frozen=True):
 
 
 class MemoryPins(msgspec.Struct, frozen=True):
-    """Memories whose pin was set or taken off."""
+    """Memories that were pinned or unpinned."""
 
     memory_ids: tuple[str, ...]
     pinned: bool

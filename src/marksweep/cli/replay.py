@@ -342,7 +342,7 @@ def _write_html(path: Path, found: dict[str, Report], *, times: bool) -> None:
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What goes out as JSON."""
+    """The result of a replay, as JSON."""
 
     result: Result
     recommended: Recommendation | None

@@ -42,7 +42,7 @@ def transfer_options(function: F) -> F:
 
 
 class StoreFile(msgspec.Struct, frozen=True):
-    """What of a store is in a file."""
+    """A file with the content of a store, and how much of each workspace it has."""
 
     path: str
     workspaces: tuple[Moved, ...]

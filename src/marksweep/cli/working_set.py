@@ -68,7 +68,7 @@ class Shortened(msgspec.Struct, frozen=True):
 
 
 class Pinned(msgspec.Struct, frozen=True):
-    """A segment whose pin was set or taken away."""
+    """A segment that was pinned or unpinned."""
 
     segment_id: str
     pinned: bool

@@ -107,7 +107,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """All that a replay found."""
+    """Everything that a replay found."""
 
     transcripts: tuple[Line, ...]
     passed: tuple[Passed, ...]

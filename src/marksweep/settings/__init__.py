@@ -4,7 +4,7 @@
     settings = load_settings(explicit={"window": {"limit_tokens": 32_000}})
     settings.window.budget()                         # what the rest of marksweep works with
 
-Precedence, for each key on its own: **explicit, then environment, then file, then default**.
+Precedence, for each key separately: **explicit, then environment, then file, then default**.
 
 - explicit: what the caller passes, in the shape of the file
 - environment: `MARKSWEEP_GC_THRESHOLD`, `_TARGET` and `_PRESSURE`, or else these three under their
@@ -12,10 +12,10 @@ Precedence, for each key on its own: **explicit, then environment, then file, th
 - file: `.marksweep/settings.toml` or `.marksweep/settings.json`
 - default: the constants where they are used
 
-An invalid value or an unknown key is an error that says where it came from. A
-file of the project that sends what is remembered out of the project is refused until the user has
-agreed. groups.py has the groups and what each value means, checks.py what a value may be, layers.py
-how the sources are merged, trust.py what the user has agreed to.
+An invalid value or an unknown key is an error that names its source. A project file that sends
+remembered content out of the project is refused until the user has agreed. groups.py has the
+groups and what each value means, checks.py the valid values, layers.py how the sources are merged,
+trust.py what the user has agreed to.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks the value of a setting, wherever it comes from."""
+"""Check the values of settings, wherever they come from."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Group(msgspec.Struct, frozen=True):
 
 
 def checked(key: str, value: object, kind: Any) -> Any:  # noqa: ANN401
-    """Return a value as its type; BadInput if it cannot be that."""
+    """Convert a value to its type; raise BadInput if that fails."""
     if get_origin(kind) is Mapping and isinstance(value, Mapping):
         inner = get_args(kind)[1]
         return {name: checked(f"{key}.{name}", each, inner) for name, each in value.items()}
@@ -60,7 +60,7 @@ def _in_words(kind: Any) -> str:  # noqa: ANN401
 
 @cache
 def _kinds(group: type[Group]) -> dict[str, Any]:
-    """Return the types of a group's plain fields; groups within it have checked themselves."""
+    """Return the types of a group's plain fields; nested groups check themselves."""
     hints = get_type_hints(group, include_extras=True)
     return {
         field: kind

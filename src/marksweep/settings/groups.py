@@ -1,4 +1,4 @@
-"""The groups of settings. Each value says what changing it does; none can hold an invalid one.
+"""The groups of settings. Each value documents what changing it does, and is always valid.
 
 A group checks itself when it is made, so the rest of marksweep need not.
 """
@@ -50,34 +50,35 @@ DAY = 24 * HOUR
 
 
 class Window(Group, frozen=True):
-    """How large the context may be, and at which share of that what happens."""
+    """The size of the context, and the limits at which it is collected."""
 
     limit_tokens: Count = 128_000
-    """Tokens there may be. The percentages below are shares of it.
+    """The most tokens allowed. The percentages below are shares of it.
 
-    In a conversation they are shares of the room beside what must stay, such as the system prompt.
+    In a conversation they are shares of what is left beside what must stay, such as the system
+    prompt.
     """
     threshold_percent: Percent = SOFT_PERCENT
     """The soft limit: above it a collection starts. Higher collects later and frees more at once.
 
-    In the working set it is a small sweep after every change.
+    In the working set, collections are small sweeps after every change.
     """
     target_percent: Percent = TARGET_PERCENT
-    """Where a collection lands; at most the threshold. Lower frees more and collects less often."""
+    """Size after a collection; at most the threshold. Lower frees more and collects less often."""
     pressure_percent: Percent = HARD_PERCENT
-    """The hard limit: above it everything is looked at and PRESERVABLE segments may go.
+    """The hard limit: above it everything is considered and PRESERVABLE segments may go.
 
     At least the threshold. Higher protects them longer, at the risk that a request does not fit.
     """
     cold_percent: Percent = COLD_PERCENT
-    """Where a conversation is collected while its prompt cache is cold, as rewriting it is free.
+    """Size from which a conversation with a cold prompt cache is collected: rewriting is free.
 
     Between target and threshold. Lower collects more often then, and keeps less.
     """
     cache_minutes: Positive = CACHE_MINUTES
-    """Minutes after a request that the provider's prompt cache lives."""
+    """Minutes for which the provider's prompt cache lives after a request."""
     pays_within_turns: Positive = PAYS_WITHIN_TURNS
-    """Turns within which a conversation's sweep between the lines must pay; else it waits.
+    """Turns within which a sweep between soft and hard limit must pay off; otherwise it waits.
 
     Higher collects sooner; lower waits for the hard limit and keeps the prompt cache longer.
     """
@@ -99,7 +100,7 @@ class Window(Group, frozen=True):
             )
 
     def budget(self, limit_tokens: int | None = None) -> Budget:
-        """Draw the lines in tokens, for this limit or another."""
+        """Return the limits in tokens, for this window size or another."""
         return Budget.of(
             self.limit_tokens if limit_tokens is None else limit_tokens,
             threshold_percent=self.threshold_percent,
@@ -110,14 +111,14 @@ class Window(Group, frozen=True):
 
 
 class Conversation(Group, frozen=True):
-    """How a conversation is collected; its limit and lines are those of the window."""
+    """How a conversation is collected; its limits are those of the window."""
 
     strategy: str = "coverage"
-    """Names of strategies, joined by + for tiers that are tried in turn."""
+    """Names of strategies, joined by + for tiers that are tried in order."""
     options: Mapping[str, int] = {}
     """Options of the strategies, such as how many results `mask` spares."""
     preserve_recent_turns: Count = 0
-    """Turns at the end that stay. More keeps more of the talk and frees less."""
+    """Turns at the end that stay. More keeps more of the conversation and frees less."""
 
     def __post_init__(self) -> None:
         """Refuse strategies and options that do not exist."""
@@ -136,9 +137,9 @@ class Roots(Group, frozen=True):
     """What must stay beyond what is pinned, locked, or part of the current task."""
 
     last_messages: Count = RECENT_MESSAGES
-    """How many of the last messages stay. Higher keeps more of the talk and frees less."""
+    """How many of the last messages stay. Higher keeps more of the conversation and frees less."""
     decision_hours: Hours = RECENT_DECISIONS.total_seconds() / HOUR
-    """How long a decision stays. Longer protects decisions that work may have moved past."""
+    """How long a decision stays. Longer protects decisions that may be out of date."""
     recent_file_hours: Hours = 1.0
     """How long a file stays after it was opened or edited. Longer keeps more code."""
     invariant_tags: tuple[str, ...] = tuple(sorted(INVARIANT_TAGS))
@@ -146,18 +147,18 @@ class Roots(Group, frozen=True):
 
 
 class Scoring(Group, frozen=True):
-    """How little a segment is worth; high goes first."""
+    """How dispensable a segment is; the highest score goes first."""
 
     scorer: str = "seed_age"
     """Which formula: seed_age or seed_retention."""
     weights: Weights = Weights()
-    """What recency, type, references and generation count; 0 or more, together at most 1."""
+    """Weights of recency, type, references and generation; 0 or more, together at most 1."""
     half_life_hours: Positive = HALF_LIFE_HOURS
-    """Age at which recency has lost half its weight. Shorter treats yesterday as gone."""
+    """Age at which recency has lost half its weight. Shorter gives old segments up sooner."""
     dispensable: Mapping[str, Share] = {}
-    """Per type, from 0 to 1: how easily done without, for seed_age. Others keep theirs."""
+    """Per type, from 0 to 1: how dispensable it is, for seed_age. Others keep their defaults."""
     importance: Mapping[str, Share] = {}
-    """Per type, from 0 to 1: how much it matters, for seed_retention. Others keep theirs."""
+    """Per type, from 0 to 1: how important it is, for seed_retention. Others keep theirs."""
 
     def __post_init__(self) -> None:
         """Refuse an unknown scorer, and weights or importance that push scores out of 0 to 1."""
@@ -184,7 +185,7 @@ class Scoring(Group, frozen=True):
 
 
 class Retention(Group, frozen=True):
-    """What happens to what is swept, and what is shortened instead."""
+    """What happens to swept segments, and which are shortened instead."""
 
     delete_after_hours: Hours = DELETE_AFTER_HOURS
     """Age at which a log or note that nothing refers to may be deleted. Lower deletes more."""
@@ -193,7 +194,7 @@ class Retention(Group, frozen=True):
     cold_hours: Hours = COLD_HOURS
     """Hours untouched after which a segment in use is cold. Lower compresses sooner."""
     verbose_tokens: Count = VERBOSE_TOKENS
-    """Tokens from which a cold segment is compressed. Lower compresses more, for less each."""
+    """Tokens from which a cold segment is compressed. Lower compresses more, for less gain each."""
 
     @property
     def grace(self) -> timedelta:
@@ -207,7 +208,7 @@ class Steps(Group, frozen=True):
     batch: Annotated[int, Meta(ge=5, le=20)] = MAX_BATCH_UNITS
     """Most segments one step takes. More frees faster, and makes single changes slower."""
     sample: Annotated[int, Meta(ge=0, le=1_000)] = SAMPLE_SEGMENTS
-    """Old segments each step looks at again. More finds better candidates, and costs time."""
+    """Old segments each step looks at again. More finds better candidates, and takes longer."""
 
 
 class Store(Group, frozen=True):
@@ -216,11 +217,11 @@ class Store(Group, frozen=True):
     location: str = ".marksweep/store.db"
     """A file (`.db` SQLite, `.json`), or a URL such as redis://host:6379/0."""
     workspace: str = DEFAULT_WORKSPACE
-    """Whose segments; workspaces of one store never see each other."""
+    """The workspace of the segments; workspaces of a store are isolated from each other."""
     plan_days: Positive = KEEP_PLANS.days
-    """How long a plan that was only shown can be collected by its id. Longer takes more room."""
+    """How long a plan that was only shown can be collected by its id. Longer takes more space."""
     plans: Annotated[int, Meta(ge=1, le=10_000)] = KEEP_PLANS.plans
-    """The newest shown plans that the journal keeps. What was done it keeps for good."""
+    """How many of the newest shown plans the journal keeps. What was done is kept for good."""
 
     @property
     def retention(self) -> PlanRetention:
@@ -239,7 +240,7 @@ class Memory(Group, frozen=True):
     """The long-term memory: where it is, what protects it, when it is collected."""
 
     location: str = ""
-    """A folder, `falkordb://host:6379`, or `falkordb:FOLDER` for a server of our own.
+    """A folder, `falkordb://host:6379`, or `falkordb:FOLDER` for an embedded server.
 
     Empty: the folder of the store.
     """
@@ -251,9 +252,9 @@ class Memory(Group, frozen=True):
     Higher lets a mistake take more at once.
     """
     recently_read_hours: Hours = RECENTLY_READ.total_seconds() / HOUR
-    """How long reading a memory protects it. Longer keeps stale ones that somebody looks at."""
+    """How long reading a memory protects it. Longer keeps stale ones that are still read."""
     life_days: Mapping[str, Positive] = {}
-    """Days after which memories of a source expire; a source that is not named lives for ever."""
+    """Days after which memories of a source expire; other sources never expire."""
     keeps_segments: bool = False
     """Whether segments and memories that refer to each other by id keep each other.
 
@@ -265,7 +266,7 @@ class Memory(Group, frozen=True):
 
 
 LeftOut = Literal["secrets", "minified", "locks", "build", "vendored"]
-"""What indexing leaves out by default; `indexing.left_out` knows each by its look."""
+"""What indexing leaves out by default; `indexing.left_out` recognises each."""
 
 
 class Index(Group, frozen=True):
@@ -280,7 +281,7 @@ class Index(Group, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """All settings. What is not given has its default."""
+    """All settings. Those not given have their defaults."""
 
     window: Window = Window()
     conversation: Conversation = Conversation()
@@ -291,7 +292,7 @@ class Settings(msgspec.Struct, frozen=True):
     prices: Prices = Prices()
     """Prices of input, cached input and cache writes, relative to each other; see `core.plan`.
 
-    Dearer writes let a sweep wait longer until it pays.
+    With more expensive writes, a sweep takes longer to pay off.
     """
     store: Store = Store()
     memory: Memory = Memory()

@@ -1,4 +1,4 @@
-"""How settings are put together: explicit over environment over file over default."""
+"""How settings are merged: explicit over environment over file over default."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLDER = PROJECT_FOLDER
 """Where a project keeps its settings file, beside its store."""
 
 FILES = ("settings.toml", "settings.json")
-"""Names of a settings file. Only one of them may be there."""
+"""Names of a settings file. Only one of them may exist."""
 
 VARIABLES: Mapping[str, str] = {
     "JAATO_GC_THRESHOLD": "window.threshold_percent",
@@ -60,8 +60,8 @@ def load_settings(
 ) -> Settings:
     """Read the settings of the project in `folder`.
 
-    NotTrusted if the project's own file sends the store or the memory to another host or out of
-    the project, unless the user has agreed to that once or it is one of `trusted`, as written.
+    Raise NotTrusted if the project's own file sends the store or the memory to another host or out
+    of the project, unless the user has agreed to that or it is one of `trusted`, as written.
     """
     settings, claims = _layered(folder, explicit or {}, environment)
     require_trust(claim for claim in claims if claim.location not in trusted)
@@ -69,7 +69,7 @@ def load_settings(
 
 
 def project_claims(folder: str | Path = ".") -> tuple[Claim, ...]:
-    """List where a project's settings send what is remembered, other than into the project."""
+    """List where a project's settings send remembered content outside the project."""
     return _layered(folder, {}, os.environ)[1]
 
 
@@ -98,7 +98,7 @@ def _layered(
 def _secrets_claim(
     project: Path, settings: Settings, from_file: Layer, from_user: Layer
 ) -> Iterator[Claim]:
-    """Return the claim of a project's file that wants secrets of the user's to be indexed."""
+    """Yield a claim if a project's file asks to index the user's secrets."""
     key = "index.include"
     if key in from_file and key not in from_user and "secrets" in settings.index.include:
         yield Claim(str(project.resolve()), from_file[key].source, key, "secrets", "secrets")
@@ -114,7 +114,7 @@ def _from_environment(environment: Mapping[str, str]) -> Layer:
 
 
 def _read(text: str, key: str) -> object:
-    """Read a variable: a number where one is due, if it is one."""
+    """Read a variable, as a number if its key takes one and it is one."""
     if not key.startswith("window."):
         return text
     try:
@@ -136,7 +136,7 @@ def _from_file(folder: Path) -> Layer:
 def _flat(
     content: object, shape: type[msgspec.Struct], source: str, within: str = ""
 ) -> Iterator[tuple[str, Given]]:
-    """Return the values of nested tables by dotted key; refuse keys not in the shape."""
+    """Yield the values of nested tables by dotted key; refuse keys not in the shape."""
     if not isinstance(content, Mapping):
         place = f"{source}: {within[:-1]} is" if within else f"{source} holds"
         raise BadInput(f"{place} {reprlib.repr(content)}; expected a table of settings.")
@@ -158,7 +158,7 @@ def _unknown(key: str, name: str, known: list[str], source: str) -> str:
 
 
 def _build(shape: type[Shape], given: Layer, within: str) -> Shape:
-    """Make a struct of the values given, and say whose value it was if that fails."""
+    """Build a struct from the given values; an error names their sources."""
     values: dict[str, object] = {}
     for field in msgspec.structs.fields(shape):
         key = f"{within}{field.name}"

@@ -1,9 +1,9 @@
-"""Trust on first use: a project's own files do not have the user's data sent elsewhere unasked.
+"""Trust on first use: a project's own files cannot send the user's data elsewhere without consent.
 
 A cloned repository contains its own `.marksweep/`. A location in it that leads to another host, or
 to a path outside the project, is refused until the user has agreed to it: `marksweep config trust`.
 Agreements are kept in the user's own configuration folder, each bound to the project's path and to
-the exact location, links followed. What the environment or a caller says is the user's own word.
+the exact location, links followed. Values from the environment or a caller need no consent.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _LOOPBACK = re.compile(
     r"[a-z+]+://([^@/?#\\\s]*@)?(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/[^?#\\\s]*)?",
     re.IGNORECASE,
 )
-"""A server on this machine, written so that no two readers of URLs could disagree about it."""
+"""A server on this machine, written so that all URL parsers agree on it."""
 
 _BESIDE = ("marksweep.db", "graph.db")
 """Databases in a folder, or beside a file, that is named as a location."""
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What a project's own file asks for that needs the user's word: mostly a place elsewhere."""
+    """A request in a project's own file that needs consent, mostly for a location elsewhere."""
 
     project: str
     """The project's folder, links followed."""
@@ -54,7 +54,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """What an agreement is known by, without what it may hold of a password."""
+        """Identifies an agreement without revealing a password."""
         return sha256("\0".join((self.project, self.key, self.target)).encode()).hexdigest()
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Agreement(msgspec.Struct, frozen=True):
 
 
 def claim_of(project: Path, source: str, key: str, location: str) -> Claim | None:
-    """Return what a location asks for; None if it stays within the project."""
+    """Return the claim of a location; None if it stays within the project."""
     root = project.resolve()
     target = _target(root, location)
     return Claim(str(root), source, key, location, target) if target else None
@@ -114,7 +114,7 @@ def revoke(project: Path) -> None:
 
 
 def trust_file() -> Path:
-    """Name the file of agreements, in the configuration folder that the system gives a user."""
+    """Return the path of the agreements file, in the user's configuration folder."""
     if sys.platform == "win32":
         above = Path(os.environ.get("APPDATA") or expanded("~/AppData/Roaming"))
     elif sys.platform == "darwin":
@@ -126,7 +126,7 @@ def trust_file() -> Path:
 
 
 def _target(root: Path, location: str) -> str:
-    """Say where a location leads; nothing if into the project or to this machine's memory."""
+    """Return where a location leads; empty if into the project, to loopback or to memory."""
     path = _path(location)
     if path is None:
         return "" if _LOOPBACK.fullmatch(location) or location == "memory:" else location

@@ -9,7 +9,7 @@ from marksweep.heaps.live_index import fingerprint_of
 from marksweep.model import Segment, Snapshot
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
-"""The time at which tests happen."""
+"""The current time in tests."""
 
 
 def segment(
@@ -20,7 +20,7 @@ def segment(
     tokens: int = 10,
     **fields: Any,  # noqa: ANN401
 ) -> Segment:
-    """Build a segment of some age."""
+    """Build a segment of a given age."""
     then = NOW - timedelta(hours=hours_old)
     fields.setdefault("text", f"text of {segment_id}")
     return Segment(segment_id=segment_id, type=type, created_at=then, tokens=tokens, **fields)
@@ -32,7 +32,7 @@ def snapshot(*segments: Segment) -> Snapshot:
 
 
 class Clock:
-    """A clock that stops until it is advanced."""
+    """A clock that moves only when advanced."""
 
     def __init__(self, now: datetime = NOW) -> None:
         self.now = now

@@ -21,11 +21,11 @@ WRITES = frozenset({"put", "write", "append", "remove"})
 
 
 class Killed(BaseException):
-    """The program dies here; no code of it may catch this."""
+    """The program dies here; none of its code may catch this."""
 
 
 class Fault:
-    """Strikes at the n-th moment, and at every later one. A write has one before and one after."""
+    """Raises at the n-th moment, and at every later one. A write has one before and one after."""
 
     def __init__(self, at: int, error: type[BaseException] = Killed) -> None:
         self._left = at
@@ -33,7 +33,7 @@ class Fault:
         self.struck = False
 
     def __call__(self) -> None:
-        """Pass one moment, or do not."""
+        """Count one moment; raise if the fault is due."""
         self._left -= 1
         if self._left <= 0:
             self.struck = True
@@ -41,7 +41,7 @@ class Fault:
 
 
 class FaultyStore:
-    """A store that passes a moment before and after every write to one of its parts."""
+    """A store that calls `moment` before and after every write to one of its parts."""
 
     def __init__(self, store: Store, moment: Callable[[], None]) -> None:
         self.segments: Any = _Face(store.segments, moment)

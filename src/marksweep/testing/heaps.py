@@ -1,7 +1,7 @@
-"""Hypothesis strategies: random heaps of segments, with everything that is hard for a collector.
+"""Hypothesis strategies: random heaps of segments, with the cases that are hard for a collector.
 
-References to absent segments, cycles, pairs that chain, pins, locks, equal times and
-texts that are hard to encode all occur.
+These are references to absent segments, cycles, chained pairs, pins, locks, equal times and texts
+that are hard to encode.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TEXTS = (
 
 
 def _references(random: Random, names: list[str]) -> tuple[Reference, ...]:
-    """Choose references to some of the names, or to a segment that is not there."""
+    """Choose references to some of the names, or to an absent segment."""
     return tuple(
         Reference(
             random.choice([*names, "absent"]),
@@ -68,8 +68,8 @@ def _segments(size: int, seed: int) -> list[Segment]:
 def segment_lists(min_size: int = 0, max_size: int = 25) -> st.SearchStrategy[list[Segment]]:
     """Draw segments that refer to each other.
 
-    Only their number and a seed are drawn: a hundred heaps in a second, and shrinking still finds
-    the smallest heap that fails.
+    Only their number and a seed are drawn. That makes a hundred heaps per second, and shrinking
+    still finds the smallest heap that fails.
     """
     return st.builds(_segments, st.integers(min_size, max_size), st.integers(0, 2**32))
 
@@ -80,7 +80,7 @@ def snapshots() -> st.SearchStrategy[Snapshot]:
 
 
 def foci() -> st.SearchStrategy[Focus]:
-    """Draw what an agent may be at."""
+    """Draw what an agent may be working on."""
     return st.builds(
         Focus,
         now=st.just(NOW),
@@ -91,4 +91,4 @@ def foci() -> st.SearchStrategy[Focus]:
 
 
 targets = st.integers(0, 4000)
-"""Token targets, from nothing to more than most heaps weigh."""
+"""Token targets, from 0 to more than the size of most heaps."""

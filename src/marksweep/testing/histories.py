@@ -1,6 +1,6 @@
-"""Conversations to test with: written down once, rendered in every provider's format.
+"""Test conversations: written once, rendered in every provider's format.
 
-A `Script` is what happens: the user says, the model answers, calls tools, thinks. `render_script`
+A `Script` is what happens: the user speaks; the model answers, calls tools, thinks. `render_script`
 writes it in a dialect as its SDK would. The hypothesis strategies make random scripts, and break
 rendered histories the way crashes and careless tools do.
 """
@@ -29,7 +29,7 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One call with what it returned; None: it has not returned yet."""
+    """One call and its result; None: no result yet."""
 
     name: str
     args: dict[str, Any]
@@ -44,19 +44,19 @@ class Answered(msgspec.Struct, frozen=True):
     thought: str = ""
     calls: tuple[Call, ...] = ()
     searched: str = ""
-    """What a server tool was asked, in formats that have them."""
+    """The query to a server tool, in formats that have these."""
     remark: str = ""
-    """What the user says together with the results, in formats that can."""
+    """What the user says together with the results, in formats that allow it."""
     instructed: str = ""
-    """What the system says right before, in formats that have it between user and assistant."""
+    """A system message right before, in formats that allow one between user and assistant."""
 
 
 class Script(msgspec.Struct, frozen=True):
-    """A conversation, whatever its format."""
+    """A conversation, independent of any format."""
 
     beats: tuple[Said | Answered, ...]
     system: tuple[str, ...] = ()
-    """Instructions before all else, in formats that have them among the messages."""
+    """Instructions at the start, in formats that have them among the messages."""
     extras: bool = False
     """Whether messages carry fields that no documentation mentions."""
 
@@ -231,7 +231,7 @@ def _results(beat: Answered, at: int) -> list[tuple[str, str]]:
 
 
 def _remark(beat: Answered) -> list[Raw]:
-    """Return what the user says after the results, if all are there."""
+    """Return what the user says after the results, if all results are there."""
     return [{"role": "user", "content": beat.remark}] if beat.remark and _is_done(beat) else []
 
 
@@ -284,7 +284,7 @@ answers = st.builds(
 
 
 def _pending(beat: Answered, answered: int) -> Answered:
-    """Let a beat's calls wait, all but the first few."""
+    """Make a beat's calls pending, except the first few."""
     waiting = tuple(
         call if n < answered else msgspec.structs.replace(call, result=None)
         for n, call in enumerate(beat.calls)
@@ -294,7 +294,7 @@ def _pending(beat: Answered, answered: int) -> Answered:
 
 @st.composite
 def scripts(draw: st.DrawFn, max_beats: int = 12) -> Script:
-    """Make random conversations. They start with a request and may end in waiting calls."""
+    """Make random conversations. They start with a request and may end with pending calls."""
     beats: list[Said | Answered] = [draw(saids)]
     beats += draw(st.lists(saids | answers, max_size=max_beats))
     last = beats[-1]
@@ -335,7 +335,7 @@ FIELDS = ("content", "parts", "tool_calls", "role", "type", "call_id", "tool_cal
 
 @st.composite
 def broken(draw: st.DrawFn, dialect: str, max_beats: int = 8) -> list[Any]:
-    """Make histories that were cut, shuffled, emptied, doubled, or are not a history in places."""
+    """Make histories that are cut, shuffled, emptied, duplicated, or partly not a history."""
     history: list[Any] = copy.deepcopy(draw(valid(dialect, max_beats)))
     for _ in range(draw(st.integers(1, 5))):
         at = draw(st.integers(0, max(0, len(history) - 1)))

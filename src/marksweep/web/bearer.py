@@ -1,4 +1,4 @@
-"""Bearer tokens: one from the environment, those of a file, or one made at the start."""
+"""Bearer tokens: from the environment, from a file, or generated at start."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ import msgspec
 from marksweep.errors import BadInput
 
 TOKEN = "MARKSWEEP_TOKEN"  # noqa: S105 - the variable's name
-"""The environment variable that may hold the token; else a new one is made at every start."""
+"""The environment variable that may hold the token; otherwise one is generated at every start."""
 
 SHORTEST_TOKEN = 16
-"""Characters below which a token could be guessed."""
+"""Minimum length of a token; a shorter one could be guessed."""
 
 UNSETTLED_NS = 100_000_000
-"""Nanoseconds after its change in which a file may change again and look the same."""
+"""Nanoseconds after a change in which another change may leave the same stamp."""
 
 logger = logging.getLogger(__name__)
 
 Stamp = tuple[int, int, int]
-"""What distinguishes one state of a file from the next: inode, size, time."""
+"""Identifies one state of a file: inode, size, modification time."""
 
 
 def token_of_environment() -> str:
-    """Return the token of the environment; empty if there is none."""
+    """Return the token from the environment; empty if there is none."""
     return os.environ.get(TOKEN, "").strip()
 
 
@@ -47,7 +47,7 @@ def given_token(headers: Mapping[str, str]) -> str:
 
 
 class BearerTokens:
-    """The bearer tokens, each with its workspaces: fixed ones, and those of a file as it is now."""
+    """Bearer tokens and their workspaces: fixed ones, and those in a file as it is now."""
 
     def __init__(self, fixed: Mapping[str, Sequence[str]], file: str | Path | None = None) -> None:
         self._fixed = fixed
@@ -73,7 +73,7 @@ class BearerTokens:
         try:
             found = file.stat()
             body = file.read_bytes()
-            # One that changed just now may change again within a tick of the file system's clock.
+            # A file that just changed may change again within one tick of the file system's clock.
             settled = time.time_ns() - found.st_mtime_ns > UNSETTLED_NS
             self._seen = _stamp(found) if settled else None
             return msgspec.json.decode(body, type=dict[str, list[str]])
@@ -84,19 +84,19 @@ class BearerTokens:
             ) from error
 
     def __bool__(self) -> bool:
-        """Return whether callers need one: also while a file holds none."""
+        """Return whether callers need a token; true even while the file holds none."""
         return self._file is not None or bool(self._by_digest)
 
     @classmethod
     def load(cls, path: str | None, workspace: str) -> BearerTokens:
-        """Read them from a file, or one from the environment, for the server's workspace."""
+        """Read tokens from a file, and one for the server's workspace from the environment."""
         single = token_of_environment()
         return cls({single: [workspace]} if single else {}, path)
 
     def refresh(self) -> None:
         """Read the file again if it has changed: removed tokens are no longer valid.
 
-        A missing file holds none. If the file is damaged, the tokens read before stay in force.
+        A missing file holds none. If the file is damaged, the tokens read before stay valid.
         """
         if self._file is None:
             return
@@ -117,7 +117,7 @@ class BearerTokens:
         return self.workspaces(token) is not None
 
     def workspaces(self, token: str) -> tuple[str, ...] | None:
-        """Look up what a token opens; None if it is unknown or was revoked."""
+        """Return the workspaces of a token; None if it is unknown or was revoked."""
         self.refresh()
         wanted = digest(token)
         found = None
@@ -132,5 +132,5 @@ def _stamp(found: os.stat_result) -> Stamp:
 
 
 def digest(token: str) -> str:
-    """Return the digest that replaces a token where it must not be seen."""
+    """Return the digest that replaces a token where the token must not appear."""
     return sha256(token.encode(errors="surrogatepass")).hexdigest()

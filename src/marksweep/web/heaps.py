@@ -45,7 +45,7 @@ HOOKS = f"{PREFIX}hook:"
 """Prefix of the workspaces of hooks: they hold texts, not messages."""
 
 DONE = (Event.SWEEPING, Event.SWEPT, Event.UNDONE, Event.RESTORED, Event.PURGED)
-"""The events of the timeline. An intent has the plan; the outcome says that it was done."""
+"""The events of the timeline. An intent holds the plan; the outcome records that it was done."""
 
 
 class HeapKind(StrEnum):
@@ -60,7 +60,7 @@ class HeapName(msgspec.Struct, frozen=True):
     """One heap, by name."""
 
     heap: str
-    """Kind and workspace: what requests name."""
+    """Kind and workspace: the heap's name in requests."""
     kind: HeapKind
     workspace: str
     title: str
@@ -83,11 +83,11 @@ class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeapView(msgspec.Struct, frozen=True, kw_only=True):
-    """A heap as the page shows it, without its single tiles."""
+    """A heap as the page shows it, without the individual tiles."""
 
     heap: HeapName
     version: str
-    """Changes with the heap, with its journal, and every minute: age makes garbage too."""
+    """Changes with the heap, its journal, and every minute, because age also makes garbage."""
     unit: Unit
     size: int
     tiles: int
@@ -152,7 +152,7 @@ class Heaps:
         return tuple(each for each in found if each.kind in self._openers)
 
     def _named(self, workspace: str) -> HeapName:
-        """Tell a conversation from a working set, and find its title; neither is changed."""
+        """Distinguish a conversation from a working set, and find its title; both are cached."""
         known = self._names.get(workspace)
         if known is None:
             live = self._segments.changes(workspace).put
@@ -163,7 +163,7 @@ class Heaps:
 
     @contextmanager
     def open(self, heap: str) -> Iterator[Source]:
-        """Lock a heap. NotFound if there is none of that name."""
+        """Lock a heap. Raise NotFound if there is none with that name."""
         found = self._find(heap)
         with self._lock:
             guard = self._guards.setdefault(heap, RLock())
@@ -177,7 +177,7 @@ class Heaps:
         raise NotFound(f"there is no heap {heap!r} here. Reload the page, and choose another.")
 
     def version(self, heap: str) -> str:
-        """Return the version of a view, quickly."""
+        """Return the version of a view without computing the view."""
         with self.open(heap) as source:
             return self._version(heap, source)
 
@@ -214,7 +214,7 @@ def _named(kind: HeapKind, workspace: str, title: str) -> HeapName:
 
 
 def _described(workspace: str, live: Iterable[Segment]) -> HeapName:
-    """Name what holds these segments: messages keep their own form beside their text."""
+    """Name the heap that holds these segments; only messages have a raw form."""
     said = [each for each in live if each.type == MESSAGE and each.raw]
     is_talk = said or (workspace.startswith(PREFIX) and not workspace.startswith(HOOKS))
     if not is_talk:

@@ -1,5 +1,5 @@
 "use strict";
-// Texts of segments are untrusted: they only become text nodes.
+// Segment texts are untrusted: render them only as text nodes.
 const POLL_MS = 2000;
 const $ = id => document.getElementById(id);
 const number = n => n.toLocaleString("en-US");
@@ -226,11 +226,11 @@ function drawPlan(said) {
       ? `${number(p.size_before)} → ${number(p.size_after)} ${p.unit ?? "tokens"}: ${number(plan.steps)} steps free ${number(p.size_before - p.size_after)}, by ${p.strategy}.`
       : "Nothing would be removed."),
     make("p", {className: "fine"}, cost(p.cost ?? {}),
-      plan.deletes ? " What goes is deleted; it can be brought back for the grace period." : " What goes is kept in the stash."));
+      plan.deletes ? " Removed items are deleted; they can be restored during the grace period." : " Removed items are kept in the stash."));
   for (const each of p.blockers ?? []) card.append(make("p", {className: "fine"},
     `Stays: ${number(each.size)} in ${number(each.segments)}, ${each.reason}.`));
   if (moved && !plan.done) card.append(make("p", {className: "bad"},
-    "The heap has changed since this plan was made: plan again to collect."));
+    "The heap has changed since this plan was made: make a new plan to collect."));
   const buttons = make("div", {className: "buttons"});
   if (plan.steps && !plan.done) buttons.append(make("button", {className: "main", id: "collect", click: doing(collect)}, "Collect exactly this"));
   buttons.append(make("button", {click: doing(() => { plan = null; $("plan").replaceChildren(); return drawPicture(); })},

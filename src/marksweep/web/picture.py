@@ -1,8 +1,7 @@
-"""The window as a picture: a treemap in SVG, as large as what it shows, coloured by what keeps it.
+"""The window as a treemap in SVG: area is size, colour is state.
 
-The page embeds it; with its style included it is a standalone file. The free part of a
-budget stays empty. Tiles too small to see are merged by state. Same input, same
-bytes.
+The page embeds it; with its style included it is a standalone file. The free part of a budget
+stays empty. Tiles too small to see are merged by state. The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ MIN_WIDTH, MAX_WIDTH = 280, 2_400
 """Widths that a picture may have, in pixels."""
 
 MIN_AREA = 24.0
-"""Square pixels below which tiles are drawn together."""
+"""Square pixels below which tiles are merged."""
 
 AREA_PER_TILE = 700.0
-"""Square pixels for each tile that is drawn by itself, on average. Lower draws more, and slower."""
+"""Average square pixels per separate tile. Lower draws more tiles, and takes longer."""
 
 MAX_GROUPS = 24
 """How many of the largest groups are drawn separately."""
@@ -46,8 +45,7 @@ CHAR = 6.3
 GAP = 2.0
 
 MIN_USED = 0.7
-"""Share of the treemap for what is there, however little that is: only the bar above is to scale.
-"""
+"""Minimum share of the treemap for the content; only the bar above is to scale."""
 
 STATES = {
     State.ROOT: "must stay",
@@ -55,7 +53,7 @@ STATES = {
     State.RELATED: "related",
     State.GARBAGE: "garbage",
 }
-"""Their names in the legend."""
+"""Names of the states in the legend."""
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -86,7 +84,7 @@ class Shown(msgspec.Struct, frozen=True):
     title: str
     by: By = By.KIND
     plan: Plan | None = None
-    """What it would sweep is crossed out."""
+    """The tiles that it would sweep are marked."""
 
 
 def picture(shown: Shown, width: int, *, style: str = "") -> str:
@@ -144,7 +142,7 @@ def _headline(shown: Shown, size: int, width: float) -> Iterator[str]:
 
 
 def _bar(look: Look, size: int, room: int, box: Box) -> Iterator[str]:
-    """Draw how full the window is, by state, with the lines of its budget."""
+    """Draw how full the window is, by state, with the limits of its budget."""
     yield _rect(box, "track")
     if not room:
         return
@@ -229,7 +227,7 @@ class _Drawn(NamedTuple):
 
 
 def _drawn(tiles: list[Tile], area: float, goes: Collection[str]) -> list[_Drawn]:
-    """Choose what is drawn by itself, the largest; the rest of a state is drawn as one."""
+    """Draw the largest tiles separately, and merge the rest of each state."""
     scale = area / sum(tile.size for tile in tiles)
     order = sorted(tiles, key=lambda tile: (-tile.size, tile.name))
     most = max(4, int(area / AREA_PER_TILE))
@@ -301,7 +299,7 @@ def clean(text: str) -> str:
 
 
 def squarified(sizes: Sequence[int], box: Box) -> list[Box]:
-    """Fill a box with one box for each size, as square as can be. Sizes are largest first."""
+    """Fill a box with one box for each size, as square as possible. Sizes are largest first."""
     total = sum(sizes)
     if not total or box.area <= 0:
         return [Box(box.x, box.y, 0, 0) for _ in sizes]
@@ -334,7 +332,7 @@ def squarified(sizes: Sequence[int], box: Box) -> list[Box]:
 
 
 def _worst(areas: Sequence[float], start: int, end: int, row: float, side: float) -> float:
-    """Return the worst ratio of sides in a row of boxes along a side."""
+    """Return the worst aspect ratio in a row of boxes along a side."""
     if not row or not side:
         return float("inf")
     square = side * side / (row * row)

@@ -77,7 +77,7 @@ HEADERS = {
 
 
 class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a change is about."""
+    """The body of a change request."""
 
     heap: str
     plan_id: str = ""
@@ -97,14 +97,14 @@ class PlanShown(msgspec.Struct, frozen=True):
 
     plan: Plan
     steps: int
-    """How many it has."""
+    """How many the whole plan has."""
     deletes: bool
     labels: dict[str, str]
-    """What the first of each step says, by name, if it is live."""
+    """Label of the first segment of each step, by name, if it is live."""
 
 
 class Door:
-    """Who may use the JSON."""
+    """Decides who may use the JSON."""
 
     def __init__(
         self, *, hosts: Sequence[str] = LOOPBACK, tokens: BearerTokens | None = None
@@ -114,7 +114,7 @@ class Door:
         self._tokens = tokens
 
     def check(self, request: Request) -> Response | None:
-        """Return the refusal, or None."""
+        """Return a refusal, or None to admit the request."""
         headers = request.headers
         host = headers.get("host", "")
         if host not in self._hosts and f"{host.rpartition(':')[0]}:*" not in self._hosts:
@@ -180,7 +180,7 @@ def _file(name: str) -> Endpoint:
 
 def no_valid_token() -> Response:
     """Answer a request without a valid token."""
-    return _said(401, "no valid token. Open the address that was printed, with all that follows #.")
+    return _said(401, "no valid token. Open the printed address, including the part after #.")
 
 
 def _said(status: int, words: str) -> Response:
@@ -204,7 +204,7 @@ async def _list(_: Request, heaps: Heaps) -> Response:
 
 
 async def _view(request: Request, heaps: Heaps) -> Response:
-    """Return a view, or say that it is still the one the page has."""
+    """Return a view, or 304 if the page already has it."""
     heap = request.query_params.get("heap", "")
     version = await run_in_threadpool(heaps.version, heap)
     if request.headers.get("if-none-match") == f'"{version}"':
@@ -230,7 +230,7 @@ async def _picture(request: Request, heaps: Heaps) -> Response:
 
 
 async def _tiles(request: Request, heaps: Heaps) -> Response:
-    """Return tiles, largest first or by words best first, of one state if asked."""
+    """Return tiles, largest first, or best match first for words; of one state if given."""
     asked = request.query_params
     offset = _number(asked.get("offset", "0"), "offset")
     words, state = asked.get("words", "").strip(), asked.get("state", "")

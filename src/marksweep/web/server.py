@@ -24,13 +24,13 @@ from marksweep.web.heaps import Heaps
 from marksweep.web.routes import LOOPBACK, PATH, Door, routes
 
 GRACEFUL_SECONDS = 5
-"""How long running answers may take when a server stops."""
+"""How long a stopping server waits for running responses."""
 
 
 class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """A connection that is reset, not closed, if this process is killed.
 
-    A reset in the middle of an answer is an error that clients retry. Some take a plain close as
+    A reset in the middle of a response is an error that clients retry. Some take a plain close as
     the end of the session.
     """
 
@@ -65,7 +65,7 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page_url(url: str, token: str) -> str:
-    """Return the page's address. What follows # stays in the browser: no server sees it."""
+    """Return the page's address. The part after # stays in the browser."""
     return f"{url}{PATH}/#{token}" if token else f"{url}{PATH}/"
 
 
@@ -102,7 +102,7 @@ async def listen(app: ASGIApp, listening: Listening, started: Callable[[str], No
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
     )
     socket = config.bind_socket()
-    # asyncio does so only for sockets that name their protocol: chunks would wait for each other.
+    # asyncio sets this only for sockets with an explicit protocol; without it, chunks are delayed.
     socket.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
     socket.listen(config.backlog)
     try:

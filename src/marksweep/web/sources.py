@@ -32,7 +32,7 @@ ACTOR = "the page"
 """The actor in the journal and in pins."""
 
 QUICK_DEAD = "superseded"
-"""Dead weight that is found without reading every text."""
+"""Finds dead weight without reading every text."""
 
 THOROUGH_TOKENS = 200_000
 """Tokens of a conversation up to which every text is read to find dead weight: about a second."""
@@ -67,7 +67,7 @@ class Source(Protocol):
     """One heap, for one caller at a time."""
 
     def version(self, since: int) -> int:
-        """Return a number that grows with every change; `since` is the last one that was given."""
+        """Return a number that grows with every change; `since` is the last one returned."""
         ...
 
     def look(self) -> Look:
@@ -124,7 +124,7 @@ class Source(Protocol):
 
 
 class _Stored:
-    """What the working set and a conversation share: their verbs, and their store."""
+    """What the working set and a conversation share: their operations and their store."""
 
     face: Segments | Conversation
 
@@ -202,7 +202,7 @@ class WorkingSet(_Stored):
         return Look(tiles=tuple(tiles), budget=self._segments.budget)
 
     def collect(self, plan_id: str) -> Report:
-        """Collect; the page asked before it named a plan that deletes."""
+        """Collect; naming the plan on the page confirms its deletions."""
         return self._segments.collect(plan_id, confirm=plan_id)
 
 
@@ -259,7 +259,7 @@ def _about(history: list[Message]) -> Iterator[tuple[str, About]]:
 
 
 def _dead(talk: Conversation) -> dict[str, str]:
-    """Say which messages are no longer needed, and why."""
+    """Return the messages that are no longer needed, with the reasons."""
     plan = talk.plan(0, DEAD if talk.tokens <= THOROUGH_TOKENS else QUICK_DEAD)
     return {
         name: step.reason
@@ -298,7 +298,7 @@ class Remembered:
         self._workspace = workspace
 
     def version(self, since: int) -> int:  # noqa: ARG002
-        """Ask the store."""
+        """Return the store's version."""
         return self._memory.graph.version(self._workspace)
 
     def look(self) -> Look:
@@ -334,7 +334,7 @@ class Remembered:
             raise NotFound(f"memory {name!r} does not exist any more. Reload the page.")
         memory = found[0].memory
         why = f"pinned by {memory.pinned_by}" if memory.pinned else ""
-        why = why or ("its file was not there any more" if memory.stale else "remembered")
+        why = why or ("its file was missing" if memory.stale else "remembered")
         if memory.deleted_at is not None:
             why = f"deleted at {memory.deleted_at:%Y-%m-%d %H:%M}"
         return Detail(_segment(found[0]), why, memory.deleted_at is None)
@@ -347,7 +347,7 @@ class Remembered:
         return tuple(dict.fromkeys(ref(Kind.MEMORY, h.memory.memory_id) for h in answer.hits))
 
     def swept(self, words: str, limit: int) -> tuple[Stashed, ...]:
-        """Return what is deleted and in its grace period, if it has one of the words."""
+        """Return deleted memories in their grace period that contain one of the words."""
         graph, grace = self._memory.graph, self._memory.settings.limits.grace
         rows = [row for row in graph.deleted(self._workspace) if row.kind is Kind.MEMORY]
         rows.sort(key=lambda row: (row.deleted_at, row.node_id), reverse=True)
@@ -376,7 +376,7 @@ class Remembered:
         return self._memory.history(workspace_id=self._workspace, events=events, limit=limit)
 
     def plan(self, target: int | None) -> Plan:
-        """Plan to delete what is garbage; a target limits how many nodes go."""
+        """Plan to delete what is garbage; a target limits how many nodes are deleted."""
         memory, workspace = self._memory, self._workspace
         size = memory.heap(workspace).size()
         limit = None if target is None else max(0, size - target)
@@ -389,7 +389,7 @@ class Remembered:
         return self._memory.find_plan(self._workspace, plan_id)
 
     def collect(self, plan_id: str) -> Report:
-        """Delete what a plan names and has not changed since."""
+        """Delete what a plan names, except what has changed since."""
         plan = self.saved(plan_id)
         done = refs_of(self._memory.collect(plan).done)
         return Report(plan_id, plan.size_before, plan.size_before - len(done), done, unit=plan.unit)
@@ -413,12 +413,12 @@ class Remembered:
 
 
 def _memories(*names: str) -> tuple[str, ...]:
-    """Return the ids of memories that are named as plans name them."""
+    """Return the memory ids among names in the form that plans use."""
     return nodes_of(names).memories
 
 
 def _is_loose(names: tuple[str, ...]) -> bool:
-    """Whether a step takes a chunk or an entity, and no memory."""
+    """Return whether a step deletes a chunk or an entity, and no memory."""
     return not _memories(*names)
 
 

@@ -19,7 +19,7 @@ ACTOR = "web"
 
 
 class Stored:
-    """Opens each heap of a store once, when somebody first looks at it."""
+    """Opens each heap of a store once, on first use."""
 
     def __init__(
         self,
@@ -33,8 +33,8 @@ class Stored:
     ) -> None:
         """Take the store and its memory.
 
-        `focus` tells a working set what its agent works on; `segments` opens those that are open
-        elsewhere.
+        `focus` sets what a working set's agent works on; `segments` opens working sets that are
+        already open elsewhere.
         """
         self._store = store
         self._settings = settings
@@ -50,7 +50,7 @@ class Stored:
         self._talks: dict[str, Conversation] = {}
 
     def heaps(self, only: Sequence[str] | None = None) -> Heaps:
-        """Return the heaps of these workspaces; None: of all, the one of the settings first."""
+        """Return the heaps of these workspaces, or of all (None), the configured one first."""
 
         def workspaces() -> Sequence[str]:
             if only is not None:
@@ -99,7 +99,7 @@ class Stored:
 
 
 def conversations(fit: Fit) -> Heaps:
-    """Return the proxy's conversations; those in use as they are in memory."""
+    """Return the proxy's conversations; those in use are read from memory."""
 
     @contextmanager
     def opened(workspace: str) -> Iterator[Source]:
@@ -110,7 +110,7 @@ def conversations(fit: Fit) -> Heaps:
 
 
 def one_conversation(talk: Conversation) -> Heaps:
-    """Return a conversation without a separate store."""
+    """Return the heap of one conversation, read from its own store."""
 
     @contextmanager
     def opened(_: str) -> Iterator[Source]:

@@ -19,7 +19,7 @@ class State(StrEnum):
     REACHED = "reached"
     """In use: what must stay refers to it."""
     RELATED = "related"
-    """It shares a file, topic or tag with what stays, so it goes after other garbage."""
+    """It shares a file, topic or tag with what stays, so it is swept after other garbage."""
     GARBAGE = "garbage"
     """Nothing needs it."""
 
@@ -37,7 +37,7 @@ class Tile(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One segment, message or memory."""
 
     name: str
-    """Its id; empty for many that are shown as one."""
+    """Its id; empty if the tile stands for many items."""
     kind: str
     size: int
     state: State
@@ -54,7 +54,7 @@ class Tile(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What a group of tiles takes."""
+    """The size of a group of tiles."""
 
     name: str
     tiles: int

@@ -26,7 +26,7 @@ function start() {
   child = started;
 }
 
-// What to send of a request's history: [{ at: index or null, message: its replacement, or null }]; null: all of it.
+// Return what to send of a request's history: [{ at: index or null, message: its replacement, or null }]; null: all of it.
 export function fit(key, request, dialect) {
   return new Promise((done) => {
     if (!child) start();

@@ -21,7 +21,7 @@ export default function (pi) {
   pi.registerTool({
     name: "recall",
     label: "recall",
-    description: 'Give back what marksweep left out: by the id in its line, such as "m6", or by words.',
+    description: 'Return what marksweep left out: by the id in its line, such as "m6", or by words.',
     parameters: { type: "object", properties: { what: { type: "string" } }, required: ["what"] },
     async execute(_id, { what }) {
       return { content: [{ type: "text", text: await recall(what) }], details: {} };

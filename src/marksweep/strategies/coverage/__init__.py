@@ -1,24 +1,24 @@
 """Coverage: keep at least one copy of everything that is likely to be needed again.
 
-    observe, forget   follow which messages are there, in blocks (index.py, text.py)
-    recall            bring back what the agent mentions again, if it is worth more than what goes
+    observe, forget   track the live messages, in blocks (index.py, text.py)
+    recall            bring back what the agent mentions again, if worth more than what is swept
     target            choose where to cut into the prompt: what is lost against what its cache must
                       read again (choose.py)
-    rank              the least worth per token first: parts of messages before whole ones
+    rank              lowest worth per token first: parts of messages before whole ones
 
-A block is worth only what no other kept block holds. What comes back is in a note in front of
-the newest messages, where it costs its own tokens and no cached prefix.
+A block is worth only what no other kept block holds. What comes back is in a note before the
+newest messages, where it costs its own tokens but no cached prefix.
 
 A bulky text is cut into blocks, a small one is one block. The calls of a message are its frame,
 arguments included, however long: it is never cut, and is dropped only when nothing else of the
 calls and their results is left. So pairs stay whole, and no model sees a call that it did not make.
 
 Messages are learned once, in order; the same stream gives the same state, and ranking does not
-change it. Which blocks are kept in a shorter form is noted when that form is proposed, so
-that a sweep, an undo or a restore is followed without reading again.
+change it. Which blocks are kept in a shorter form is recorded when that form is proposed, so
+that a sweep, an undo or a restore needs no further reading.
 
 Memory follows what is live: dropped blocks are remembered up to MEMORY_WINDOWS times the most that
-was ever live, then those that were dropped first are forgotten.
+was ever live, then the first dropped are forgotten.
 """
 
 from __future__ import annotations
@@ -43,36 +43,36 @@ from marksweep.tokens import count
 __all__ = ["ECONOMY", "QUALITY", "RECALLED", "Coverage", "Note", "Setting", "Texts"]
 
 MAX_REFILL_BLOCKS = 4096
-"""Dropped blocks to consider when there is idle room, the last dropped first."""
+"""Dropped blocks to consider when there is free space, the last dropped first."""
 NOTE_TOKENS = 20
-"""Tokens that a note takes beside what it says."""
+"""Overhead of a note, in tokens."""
 SMALLEST_ROOM = 8
 """Tokens below which nothing comes back."""
 SMALLEST_WORTH = 1e-4
 """Worth of a block below which it does not come back."""
 RECALLED = "[recalled]"
-"""How a note begins."""
+"""Prefix of a note."""
 MAX_NAMES = 3
 """How many names a reason lists."""
 
 BULKY_TOKENS = 100
-"""Tokens from which a text is cut into blocks. Smaller texts go whole."""
+"""Tokens from which a text is cut into blocks. A smaller text is one block."""
 MAX_BYTES_PER_CHARACTER = 4
-"""The most bytes, and so the most tokens, that a character takes."""
+"""Maximum bytes, and so maximum tokens, per character."""
 USER_WEIGHT = 3.0
 """Factor for short texts of the user: no tool can repeat them.
 
-Higher keeps more of what was talked about, and less of what tools returned.
+Higher keeps more of the conversation, and less tool output.
 """
 
 SCRIPT_SHARE = 0.1
-"""Share of the limit up to which a script of the agent stays whole or goes whole.
+"""Share of the limit up to which a script of the agent is kept or dropped as a whole.
 
-A larger one could not stay at all; it is cut at its blank lines. Higher keeps
-larger scripts whole, and loses more of them in a small window.
+A larger one could not stay at all, so it is cut at blank lines. Higher keeps larger scripts whole,
+and loses more of them in a small window.
 """
 CHARACTERS_PER_TOKEN = 4
-"""Of code, about."""
+"""Approximate, for code."""
 
 MEMORY_WINDOWS = 4
 """Dropped text that is remembered, in multiples of the most that was ever live.
@@ -91,7 +91,7 @@ Limit = Callable[[], int]
 
 
 class _Landing(NamedTuple):
-    """Where a sweep of a snapshot lands, and from which message on it cuts."""
+    """The target of a sweep of a snapshot, and the first message that it cuts."""
 
     snapshot: Snapshot
     target: int
@@ -111,7 +111,7 @@ class Coverage:
         note: Note | None = None,
         limit: Limit | None = None,
     ) -> None:
-        """Create it. Without `note`, nothing comes back automatically."""
+        """Create the strategy. Without `note`, nothing comes back automatically."""
         self._state = CoverageState(texts, limit)
         self._trimmed = trimmed
         self._note = note
@@ -127,7 +127,7 @@ class Coverage:
 
     @property
     def goes_to_limit(self) -> bool:
-        """Whether it sweeps only what does not fit, as reading again costs it nothing."""
+        """Whether it sweeps only what does not fit, because rereading costs nothing."""
         return not self._setting.reread
 
     def observe(self, segments: Iterable[Segment]) -> None:
@@ -135,11 +135,11 @@ class Coverage:
         self._state.observe(segments)
 
     def forget(self, segment_ids: Iterable[str]) -> None:
-        """Note that messages have left. What they held can still come back."""
+        """Record that messages are gone. Their content can still come back."""
         self._state.forget(segment_ids)
 
     def target(self, context: PlanningContext, wanted: int) -> int:
-        """Return the wanted target, and choose from which message on to cut."""
+        """Return the wanted target, and choose the first message to cut."""
         if context.size <= wanted:
             return wanted
         self._swept = True
@@ -198,7 +198,7 @@ class Coverage:
         return Proposal((before,), Action.RECALL, self._why_back(taken, refills=refills), note)
 
     def _pick(self, blocks: Iterable[Block], room: int, bar: float) -> list[Block]:
-        """Take back the best blocks that fit, while they are worth more than what is swept."""
+        """Choose the best blocks that fit, while they are worth more than what is swept."""
         index = self._state.index
         taken: dict[int, Block] = {}
         heap = [(-index.worth_if_restored(block), block.number, block) for block in blocks]
@@ -220,7 +220,7 @@ class Coverage:
         return [taken[number] for number in sorted(taken)]
 
     def _why_back(self, blocks: list[Block], *, refills: bool) -> str:
-        """Say what comes back."""
+        """Explain what comes back."""
         if refills:
             return f"{len(blocks)} parts come back: there is room for them again"
         names = self._state.index.spoken_of(blocks)
@@ -230,7 +230,7 @@ class Coverage:
 
 
 def _may_precede(message: Segment) -> bool:
-    """Whether a note may come before a message: not between a call and its result."""
+    """Return whether a note may come before a message: not between a call and its result."""
     return not any(reference.hold is Hold.PAIRED for reference in message.references)
 
 
@@ -253,7 +253,7 @@ class CoverageState:
         self._limit = limit
         self.messages: dict[str, MessageBlocks] = {}
         self.level = 0.0
-        """The worth of the best that the last sweep took."""
+        """Worth of the best block that the last sweep dropped."""
         self._texts = texts
         self._live: dict[str, MessageBlocks] = {}
         self._most_live_tokens = 0
@@ -262,12 +262,12 @@ class CoverageState:
         self._spoke = False
 
     def observe(self, segments: Iterable[Segment]) -> None:
-        """Learn messages that are new, and note those that are back."""
+        """Learn new messages, and record those that are back."""
         for segment in segments:
             self._show(segment)
 
     def forget(self, segment_ids: Iterable[str]) -> None:
-        """Note that messages have left. Their blocks can come back while they are remembered."""
+        """Record that messages are gone. Their blocks can come back while they are remembered."""
         for segment_id in segment_ids:
             message = self._live.pop(segment_id, None)
             if message is not None:
@@ -353,7 +353,7 @@ class CoverageState:
         return blocks if all(block.number in self.index.remembered for block in blocks) else []
 
     def _cut(self, segment: Segment, texts: Sequence[Text]) -> MessageBlocks:
-        """Cut a message into blocks. Beside a call, the agent's text begins with the frame."""
+        """Cut a message into blocks. With calls, the agent's text starts in the frame."""
         message, index = MessageBlocks(segment.segment_id), self.index
         has_calls = any(text.is_call for text in texts)
         framed: list[str] = []

@@ -5,7 +5,7 @@ sweep at the front is expensive, and one near the end is cheap. Each choice is j
 what is lost plus what is read again.
 
 Blocks are dropped in the index while a sweep is ranked, so that each next one is judged by what is
-left; at the end that is rolled back. The planner stops when it has enough, so late rounds are lazy.
+left; the drops are rolled back at the end. Rounds are lazy: the planner stops when it has enough.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
 NEXT_ROUND_SHARE = 0.05
 """Share of what must be freed that each further round offers, if markers used up the last one."""
 NEXT_ROUND_TOKENS = 32
-"""Tokens that each further round offers at least."""
+"""Minimum tokens that each further round offers."""
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Setting(msgspec.Struct, frozen=True):
     Higher makes sweeps stay nearer to the end of the prompt.
     """
     recall: float = 0.2
-    """Share of the budget that may come back at a step, because the agent mentions it again."""
+    """Share of the budget that may come back at a step because the agent mentions it again."""
 
 
 ECONOMY = Setting("economy", reread=1.0)
@@ -68,10 +68,10 @@ def choose(
     must: int,
     setting: Setting,
 ) -> int:
-    """Choose the message from which on a sweep costs least. The least worth comes first.
+    """Choose the first message of the cheapest sweep. `offers` are in order of worth, lowest first.
 
-    `sizes` are the tokens of all messages in order; those in `span` may go. `must` is what has to
-    be freed.
+    `sizes` are the tokens of all messages in order; those in `span` may go. `must` is how many
+    to free.
     """
     start, end = span
     if not setting.reread or not offers:
@@ -94,7 +94,7 @@ def choose(
 
 
 def _sweep(order: Sequence[Offer], must: int) -> tuple[int, float, int] | None:
-    """Return what is freed and lost, and where the first cut is; None if too little can go."""
+    """Return what is freed and lost, and the first message cut; None if too little can go."""
     freed, lost = 0, 0.0
     edge = order[0].at if order else 0
     for offer in order:
@@ -136,7 +136,7 @@ class Sweep:
         self.fixed = context.size - sum([context.sizes[i] for i in self._free])
         """Tokens that must stay."""
         self._offers = sorted(self._all_offers())
-        """What may be dropped, the least worth first."""
+        """What may be dropped, lowest worth first."""
 
     def choose(self, target_tokens: int, setting: Setting) -> int:
         """Choose where the cut starts: near the end is cheap for the prompt cache."""
@@ -180,7 +180,7 @@ class Sweep:
                 yield Offer(worth(frame), frame.number, i, frame)
 
     def _is_bare(self, i: int) -> bool:
-        """Whether nothing but frames is left of a unit, and all of it may go."""
+        """Return whether only frames are left of a unit, and all of it may go."""
         members = self._context.units.members(i)
         for mate in members:
             if self._messages[mate].parts_kept:
@@ -188,9 +188,9 @@ class Sweep:
         return self._context.may_go(members)
 
     def _drop(self, order: list[Offer], again: list[Offer], amount: int) -> set[int]:
-        """Drop the least worth first, which is the last of `order`; return the messages it touched.
+        """Drop the lowest worth first, which is the last of `order`; return the messages touched.
 
-        A block may have become a last holder by now: it is offered `again`, which is a heap.
+        A block that has become a last holder is offered again, in the heap `again`.
         """
         touched: set[int] = set()
         while amount > 0 and (order or again):
@@ -236,7 +236,7 @@ class Sweep:
         return Proposal((i,), Action.TRIM, reason, shorter)
 
     def _reason(self, gone: list[Block], count: int) -> str:
-        """Say what is lost with these blocks."""
+        """Explain what is lost with these blocks."""
         is_whole = len(gone) == count
         what = "all of it" if is_whole else f"{len(gone)} of its {count} parts"
         verb = "goes" if is_whole or len(gone) == 1 else "go"
@@ -259,13 +259,13 @@ def _counted(number: int, one: str, more: str) -> str:
 
 
 def _lost_atoms(blocks: Iterable[Block]) -> tuple[int, int]:
-    """How many atoms of dropped blocks no kept block holds, and how many of them were used."""
+    """Count the atoms of dropped blocks that no kept block holds, and those that were used."""
     lost = {atom.key: atom for block in blocks for atom in block.atoms if not atom.holders}
     return len(lost), len([atom for atom in lost.values() if atom.uses])
 
 
 def _is_newer_elsewhere(block: Block) -> bool:
-    """Whether a later message holds something of this block."""
+    """Return whether a later message holds something of this block."""
     for atom in block.atoms:
         new = atom.newest
         if new is not None and new.number > block.number and new.message is not block.message:

@@ -3,9 +3,9 @@
 A block is worth only what no other kept block holds. Three ideas:
 
 - Coverage. An older read is worthless once its lines are in a newer one, without any rule about
-  reads; the last copy of an id is precious.
+  reads; the last copy of an id is valuable.
 - An echo is not evidence. What the agent repeats in its own words covers a fact only in part.
-- Has the agent ever acted on it? What occurred in an action is needed again far more often than
+- Actions count. What occurred in an action is needed again far more often than
   what was only seen.
 
 A dropped block is remembered, so that it can come back, until it is forgotten with the atoms that
@@ -31,32 +31,31 @@ CHANCE = 0.02
 HIGHEST_CHANCE = 0.9
 """Upper bound of a chance."""
 KIND_WEIGHTS = {Kind.NAME: 1.0, Kind.LINE: 0.4, Kind.TOKEN: 0.5, Kind.PART: 0.3}
-"""Weight of each kind: lines come back together, tokens and words mostly say what a name says."""
+"""Weight of each kind: lines come back together, tokens and words mostly repeat a name."""
 CROWD, CROWDING = 30, 0.12
 """One of n atoms of a text counts (n / CROWD) ** -CROWDING times as much.
 
-What is said alone is needed sooner than one entry of a long list. Higher keeps short texts longer.
+A fact on its own is needed sooner than one entry of a long list. Higher keeps short texts longer.
 """
 ACTED, AGAIN = 20.0, 0.8
 """An atom in n actions counts ACTED * n ** AGAIN times as much as one that was only seen."""
 FADING = 0.7
 """Chances fall with age ** -FADING, age in steps since the atom was last seen anywhere."""
 ECHO = 0.8
-"""Share of an atom's worth that any holder covers; the rest only an observation does.
+"""Share of an atom's worth that any holder covers; only an observation covers the rest.
 
-Higher keeps more of what the agent wrote itself, and less of what tools returned.
+Higher keeps more of what the agent wrote, and less tool output.
 """
 PRIOR = 0.01
 """Worth of a new block without atoms; it falls with age."""
 OWN_CODE, OWN_WORDS = 0.01, 0.003
 """Worth per token of what the agent wrote, code blocks and words, when new, beside the atoms.
 
-What an agent wrote is written again at length, with a change: a script, a command, a plan. Higher
-keeps more of it whole, and less of what tools returned. Calls have none: what they return would
-have to stay with them.
+Agents write the same long text again with a change: a script, a command, a plan. Higher keeps more
+of it whole, and less tool output. Calls have none, because their results would have to stay too.
 """
 OWN_FADING = 0.5
-"""That worth falls with age ** -OWN_FADING."""
+"""OWN_CODE and OWN_WORDS fall with age ** -OWN_FADING."""
 FENCE = "```"
 STALE_SHARE = 0.1
 """A block's worth is recomputed when its age grew by this share, or its atoms changed."""
@@ -65,7 +64,7 @@ MAX_RECALLABLE = 512
 MAX_IDLE_ATOMS = 8192
 """Atoms that the agent acted on and nothing holds any more, whose use is still remembered."""
 MAX_FORMS = 8
-"""Shorter forms of one message that are recognised when it takes them, the last proposed."""
+"""How many of the last proposed shorter forms of a message are recognised."""
 
 
 class Atom:
@@ -90,7 +89,7 @@ class Atom:
         """Remembered blocks that held it, in the order in which they were dropped."""
 
     def need(self, now: int) -> float:
-        """The chance that it is needed at the next step."""
+        """Return the chance that it is needed at the next step."""
         chance: float = self.chance * (now - self.seen + 1) ** -FADING
         if self.uses:
             chance *= ACTED * self.uses**AGAIN
@@ -113,7 +112,7 @@ class Atom:
 
 
 class Block:
-    """A part of a message that is kept or dropped as one."""
+    """A part of a message that is kept or dropped as a whole."""
 
     __slots__ = (
         "atoms", "born", "glued", "head", "is_copy", "is_dirty", "is_frame", "is_kept", "message",
@@ -232,7 +231,7 @@ class MessageBlocks:
         return self.parts_kept > 0 or (self.frame is not None and self.frame.is_kept)
 
     def know_form(self, form: str, kept: Iterable[Block]) -> None:
-        """Note which blocks are kept in a form of the message."""
+        """Record which blocks are kept in a form of the message."""
         digest = _digest(form)
         self.forms.pop(digest, None)
         self.forms[digest] = frozenset([block.number for block in kept])
@@ -301,14 +300,14 @@ class BlockIndex:
         return block
 
     def _fill(self, block: Block, found: Atoms, crowd: int) -> None:
-        """Let a block hold atoms that were found in a text among so many."""
+        """Add atoms to a block; `crowd` is how many its text has."""
         crowding = (max(crowd, CROWD / 3) / CROWD) ** -CROWDING
         block.atoms = tuple([self._atom(key, kind, crowding) for key, kind in found.items()])
         for atom in block.atoms:
             self._hold(atom, block)
 
     def copy(self, message: MessageBlocks, blocks: Sequence[Block]) -> list[Block]:
-        """Let dropped blocks be in another message too, together and in this order."""
+        """Copy dropped blocks into another message, together and in this order."""
         copies: dict[int, Block] = {}
         for block in blocks:
             section = Section(block.text, block.glued and block.number - 1 in copies)
@@ -325,7 +324,7 @@ class BlockIndex:
         return list(copies.values())
 
     def act(self, atoms: Atoms) -> None:
-        """Note what the agent acted on."""
+        """Record what the agent acted on."""
         for key, kind in atoms.items():
             atom = self._atom(key, kind, 0.0)
             atom.uses += 1
@@ -346,7 +345,7 @@ class BlockIndex:
             atom.gain(block)
 
     def remember(self, block: Block) -> None:
-        """Note that a dropped block may be missed. What else holds its atoms is worth more now."""
+        """Remember a dropped block. Other holders of its atoms are worth more now."""
         for atom in block.atoms:
             atom.revalue()
             atom.dropped.append(block)
@@ -354,7 +353,7 @@ class BlockIndex:
         self.remembered_tokens += block.tokens
 
     def recover(self, block: Block) -> None:
-        """Keep a remembered block where it was. What else holds its atoms may be worth less."""
+        """Keep a remembered block where it was. Other holders of its atoms may be worth less."""
         self._stop_remembering(block)
         self.undrop(block)
         for atom in block.atoms:
@@ -377,10 +376,10 @@ class BlockIndex:
                 self._release_atom(atom)
 
     def worth(self, block: Block, last: int = 1) -> float:
-        """Worth per token of a kept block: high stays longest.
+        """Return the worth per token of a block: the highest stays longest.
 
-        It is the need of what it alone holds, or as the only observation: of atoms with `last`
-        holders, itself among them if it is kept.
+        It sums the need of atoms that only this block holds, or holds as the only observation.
+        `last` is their number of holders: 1 if the block is kept, 0 if it is dropped.
         """
         now, age = self.now, float(self.now - block.born + 1)
         total = PRIOR / age
@@ -396,7 +395,7 @@ class BlockIndex:
         return total * block.weight / block.tokens + own
 
     def cached_worth(self, block: Block) -> float:
-        """The worth as last computed, unless it is stale."""
+        """Return the worth as last computed; compute it again if stale."""
         age = self.now - block.born
         if block.is_dirty or self.now - block.valued_at > STALE_SHARE * age:
             block.value = self.worth(block)
@@ -405,12 +404,12 @@ class BlockIndex:
         return block.value
 
     def worth_if_restored(self, block: Block) -> float:
-        """Worth per token that a dropped block would have, beside those taken back already."""
+        """Return the worth per token of a dropped block if restored, beside those already taken."""
         return self.worth(block, 0)
 
     @contextmanager
     def hypothetically(self) -> Iterator[Callable[[Block], None]]:
-        """Keep dropped blocks within the context, to see what the others are worth then."""
+        """Treat dropped blocks as kept inside a `with` statement, to value the others."""
         gained: list[tuple[Atom, Block]] = []
 
         def take(block: Block) -> None:
@@ -426,7 +425,7 @@ class BlockIndex:
                 atom.lose(block)
 
     def recallable(self) -> list[Block]:
-        """Dropped blocks that hold what this step mentions and no observation in context does."""
+        """Return dropped blocks with what this step mentions and no kept observation holds."""
         found: dict[int, Block] = {}
         for atom in self._fresh:
             if atom.dropped and (atom.witnesses == 0 or atom.holders == 0):
@@ -434,7 +433,7 @@ class BlockIndex:
         return list(found.values())
 
     def spoken_of(self, blocks: Iterable[Block]) -> list[str]:
-        """The atoms of dropped blocks that this step mentions."""
+        """Return the atoms of dropped blocks that this step mentions."""
         fresh = {atom.key for atom in self._fresh}
         held = dict.fromkeys(atom.key for block in blocks for atom in block.atoms)
         return [shown(key) for key in held if key in fresh]
@@ -457,7 +456,7 @@ class BlockIndex:
         return atom
 
     def _hold(self, atom: Atom, block: Block) -> None:
-        """Note a new holder of an atom; the one before it may now be worth less."""
+        """Record a new holder of an atom; the previous one may now be worth less."""
         atom.gain(block)
         atom.revalue()
         atom.seen = self.now
@@ -471,7 +470,7 @@ class BlockIndex:
             atom.dropped.remove(block)
 
     def _release_atom(self, atom: Atom) -> None:
-        """Forget an atom that nothing holds; that the agent acted on it, only if many are idle."""
+        """Forget an atom that nothing holds; if the agent acted on it, only when many are idle."""
         if not atom.uses:
             self.atoms.pop(atom.key, None)
             return

@@ -1,7 +1,7 @@
 """Atoms: the parts of a text that may be needed again.
 
 An atom is a name, a line, a token or a part of a name. Nothing here knows a format, a tool or a
-language: each kind is another guess at what the agent may need again, and a fact that only one
+language: each kind is a different guess at what the agent may need again, and a fact that only one
 guess finds is still found.
 """
 
@@ -22,18 +22,18 @@ class Kind(StrEnum):
     NAME = "name"
     """A path, identifier, number, date or id, without the punctuation around it."""
     LINE = "line"
-    """A whole line; once as it is, once without a line number or diff mark."""
+    """A whole line, both as it is and without a line number or diff mark."""
     TOKEN = "token"  # noqa: S105 - no password
-    """What is between blanks and holds more than letters, punctuation included."""
+    """Text between blanks that contains more than letters, punctuation included."""
     PART = "part"
-    """A word in any script, or what comes before a colon: what names are made of."""
+    """A word in any script, or a part of a name that is split at colons."""
 
 
 KEY_PREFIXES = {Kind.NAME: "", Kind.LINE: "", Kind.TOKEN: "\0", Kind.PART: "\1"}
-"""What keys begin with, so that kinds cover only their own; a line that is a name covers the name.
+"""Prefixes of keys: a kind covers only itself, but a line that is a name covers the name.
 
 A line that holds `"a_b",` holds the name a_b and not the token; one with `x/a_b:7` holds it as a
-part and not as a name. A search for the one is not satisfied by the other.
+part and not as a name. A search for one does not match the other.
 """
 
 Atoms = dict[str, Kind]
@@ -49,14 +49,14 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _MARGIN = re.compile(r"^\s*\d+\s*[:|\t→]\s?|^[+\-]\s")
 
 SHORTEST = 4
-"""Characters below which a name, a token or a word says too little to be looked for."""
+"""Characters below which a name, a token or a word says too little to be searched for."""
 LONGEST = 200
-"""Characters above which a name or a token is data: nobody types it again."""
+"""Characters above which a name or a token is data that nobody types again."""
 SHORTEST_LINE = 16
 """Characters below which a line is a bracket or a keyword, found in every file."""
 
 DEDUPLICATED_FROM = 200
-"""Characters from which it is quicker to look for equal lines before looking for names."""
+"""Characters from which it is faster to remove equal lines before searching for names."""
 
 LONGEST_LINE = MAX_CHARACTERS
 """Characters of a line up to which its atoms are remembered; longer ones are cut."""
@@ -69,12 +69,12 @@ More finds the atoms of a file that is read again more quickly, at about a kilob
 
 
 def squeeze(text: str) -> str:
-    """The text with every run of white space as one blank, trimmed."""
+    """Return the text with every run of white space as one blank, trimmed."""
     return _BLANKS.sub(" ", text).strip()
 
 
 def shown(key: str) -> str:
-    """The atom as it is in the text."""
+    """Return the atom as it is in the text."""
     return key.lstrip("\0\1")
 
 
@@ -131,7 +131,7 @@ def _is_name(bare: str) -> bool:
 
 
 def names_in(text: str) -> set[str]:
-    """Find the names in a text, and nothing else of it."""
+    """Find only the names in a text."""
     return set(filter(_is_name, maybe_names_in(text)))
 
 
@@ -143,12 +143,12 @@ def maybe_names_in(text: str) -> set[str]:
 
 
 def _asked(text: Text) -> str:
-    """What a call asks for, without the name of the tool, which comes first."""
+    """Return what a call asks for, without the name of the tool, which comes first."""
     return text.words if text.place[1] else text.words.partition("\n")[2]
 
 
 def action_in(texts: Sequence[Text]) -> str:
-    """What the agent does: its calls, else its code blocks, else its words with a digit."""
+    """Return what the agent does: its calls, else its code blocks, else its words with a digit."""
     calls = [_asked(text) for text in texts if text.is_call]
     if calls:
         return "\n".join(calls)

@@ -5,8 +5,8 @@
         def opener(self, tmp_path: Path) -> Opener:
             return lambda: MyStore(tmp_path / "store", lock_timeout=WAIT_AT_MOST)
 
-`opener` gives a function that opens another handle on one and the same place, empty at first. A
-store that has only one handle, like one in memory, gives that one each time.
+`opener` returns a function that opens another handle on the same place, which is empty at first. A
+store with only one handle, such as one in memory, returns that one each time.
 """
 
 from __future__ import annotations
@@ -30,4 +30,4 @@ class StoreContract(
     LockContract,
     StoreModelContract,
 ):
-    """All that a store must do: segments, stash, search, journal, lock, and random work."""
+    """Everything that a store must do: segments, stash, search, journal, lock, and random work."""

@@ -1,4 +1,4 @@
-"""What the contracts use: a store, further handles on it, and small nouns."""
+"""What the contracts use: a store, further handles on it, and small builders."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from marksweep.model import Segment, Stashed
 from marksweep.stores.base import Journal, SegmentStore, Stash, Store
 
 Opener = Callable[[], Store]
-"""Opens another handle on one and the same place."""
+"""Opens another handle on the same place."""
 
 Item = TypeVar("Item")
 
 NOON = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
-"""When everything in the contracts happens."""
+"""The current time in the contracts."""
 
 HOSTILE_NAMES = (
     "",
@@ -33,7 +33,7 @@ HOSTILE_NAMES = (
     "lone \ud800 surrogate",
     "x" * 5_000,
 )
-"""Names that must be as good as any other, for workspaces, segments, plans and tags."""
+"""Names that must work like any other, for workspaces, segments, plans and tags."""
 
 
 class Handles:
@@ -41,7 +41,7 @@ class Handles:
 
     @pytest.fixture
     def opener(self) -> Opener:
-        """Return a function that opens another handle on one and the same place."""
+        """Return a function that opens another handle on the same place."""
         raise NotImplementedError("override the fixture `opener`")
 
     @pytest.fixture
@@ -59,7 +59,7 @@ class Handles:
 
     @pytest.fixture
     def store(self, another: Opener) -> Store:
-        """Return a store, empty at first."""
+        """Return an empty store."""
         return another()
 
     @pytest.fixture
@@ -79,23 +79,23 @@ class Handles:
 
 
 def segment(segment_id: str, text: str = "", **fields: object) -> Segment:
-    """Make a segment; fields that are not given are plain."""
+    """Make a segment, with defaults for the fields that are not given."""
     given = {"type": "note", "created_at": NOON, **fields}
     return Segment(segment_id=segment_id, text=text, **given)  # type: ignore[arg-type]
 
 
 def stashed(segment_id: str, plan_id: str = "plan-1", text: str = "", **fields: object) -> Stashed:
-    """Make a stash entry of a plain segment."""
+    """Make a stash entry of such a segment."""
     return Stashed(segment(segment_id, text, **fields), plan_id, NOON, reason="it was old")
 
 
 def later(**delta: float) -> datetime:
-    """Return a moment after NOON."""
+    """Return a time after NOON."""
     return NOON + timedelta(**delta)
 
 
 class Torn(list[Item]):
-    """A list that breaks off before its last item, as work does when a process is in trouble."""
+    """A list whose iteration fails before the last item, like a process that fails during work."""
 
     def __iter__(self) -> Iterator[Item]:
         """Yield all but the last, then fail."""

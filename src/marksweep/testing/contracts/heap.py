@@ -5,9 +5,9 @@
         def new_place(self, tmp_path: Path) -> NewPlace:
             return lambda: MyPlace(tmp_path)
 
-A place is where one heap lives. It is filled when it is made, opened as often as a test likes, and
-says what is in it. `open` is given what to call before and after every write, to the heap and to
-the journal: that is where a test lets the program die.
+A place is where one heap is stored. It is filled when created, can be opened any number of times,
+and returns its content. `open` takes a function to call before and after every write to the heap
+and the journal: there a test makes the program die.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from marksweep.testing.builders import NOW
 from marksweep.testing.faults import Fault, Killed
 
 LEAST_MOMENTS = 6
-"""Moments at which an operation can be cut off at the least: intent, change and outcome."""
+"""Minimum number of moments at which an operation is cut off: intent, change and outcome."""
 
 
 def nothing_happens() -> None:
@@ -37,19 +37,19 @@ def nothing_happens() -> None:
 
 
 class Place(Protocol):
-    """Where a heap lives, filled with enough for three sweeps, some of it in units of several."""
+    """Where a heap is stored, with enough for three sweeps, some of it in units of several."""
 
     @property
     def grace(self) -> timedelta:
-        """How long what was deleted can be restored."""
+        """How long deleted content can be restored."""
         ...
 
     def open(self, moment: Callable[[], None] = nothing_happens) -> tuple[Heap, Journal]:
-        """Open what is there, as another program would, with its journal."""
+        """Open the heap and its journal, as another program would."""
         ...
 
     def plan(self, heap: Heap) -> Plan:
-        """Plan to take about a third of what may go, oldest first; nothing is deleted."""
+        """Plan to sweep about a third of what may go, oldest first, without deletions."""
         ...
 
     def deletion(self, heap: Heap) -> Plan:
@@ -57,11 +57,11 @@ class Place(Protocol):
         ...
 
     def content(self) -> object:
-        """Return all that is live now, to be compared."""
+        """Return everything that is live, for comparison."""
         ...
 
     def problems(self) -> Sequence[str]:
-        """Say what is wrong with what is live: half units, stand-ins beside their originals."""
+        """List faults in the live content: incomplete units, stand-ins beside their originals."""
         ...
 
 
@@ -84,7 +84,7 @@ class Opened(NamedTuple):
 
 
 def opened(place: Place, moment: Callable[[], None] = nothing_happens) -> Opened:
-    """Open a place, with a collector that has settled what was cut off."""
+    """Open a place with a collector, and recover what was cut off."""
     heap, journal = place.open(moment)
     collector = Collector(heap, journal)
     collector.recover(now=NOW)
@@ -92,7 +92,7 @@ def opened(place: Place, moment: Callable[[], None] = nothing_happens) -> Opened
 
 
 class HeapContract:
-    """All that a heap must do: dry runs, sweeps, undo in any order, restore, purge, faults."""
+    """What every heap must do: dry runs, sweeps, undo in any order, restore, purge, faults."""
 
     @pytest.fixture
     def new_place(self) -> NewPlace:
@@ -110,7 +110,7 @@ class HeapContract:
         assert (plan.unit, plan.workspace) == (it.heap.unit, it.heap.workspace)
 
     def test_a_sweep_is_what_was_shown(self, new_place: NewPlace) -> None:
-        """What goes is what the plan names, and what is freed is counted on the result."""
+        """The sweep removes what the plan names, and the freed size is counted on the result."""
         it = opened(new_place())
         size = it.heap.size()
         plan, report = it.collect()
@@ -123,7 +123,7 @@ class HeapContract:
         assert events == [Event.SWEPT, Event.SWEEPING]
 
     def test_a_plan_is_carried_out_once(self, new_place: NewPlace) -> None:
-        """What is gone already does not go again."""
+        """What is already gone is not swept again."""
         it = opened(new_place())
         plan, report = it.collect()
         with contextlib.suppress(PlanOutdated):
@@ -131,7 +131,7 @@ class HeapContract:
             assert not set(again.swept) & set(report.swept)
 
     def test_undo_brings_everything_back(self, new_place: NewPlace) -> None:
-        """A sweep is reversed as a whole, once, also by another program."""
+        """A sweep is reversed as a whole, once, even by another program."""
         place = new_place()
         it = opened(place)
         before, size = place.content(), it.heap.size()
@@ -148,7 +148,7 @@ class HeapContract:
     def test_undo_in_any_order_ends_at_the_start(
         self, new_place: NewPlace, order: tuple[int, ...]
     ) -> None:
-        """Three sweeps are undone in any order, and every state between is sound."""
+        """Three sweeps are undone in any order, and every intermediate state is valid."""
         it = opened(new_place())
         before = it.place.content()
         plans = [it.collect()[0].plan_id for _ in range(3)]
@@ -159,7 +159,7 @@ class HeapContract:
         assert it.place.content() == before
 
     def test_what_was_swept_can_be_restored_piece_by_piece(self, new_place: NewPlace) -> None:
-        """Single segments come back, each with its unit; together they are what was there."""
+        """Single segments are restored, each with its unit; together they give the original."""
         it = opened(new_place())
         before = it.place.content()
         _, report = it.collect()
@@ -196,7 +196,7 @@ class HeapContract:
     def test_cut_off_at_any_moment_it_has_happened_or_it_has_not(
         self, new_place: NewPlace, operation: str, error: type[BaseException]
     ) -> None:
-        """Whenever the program dies or the store fails, the next one finds a sound heap."""
+        """Whenever the program dies or the store fails, the next program finds a valid heap."""
         moments = 0
         for at in count(1):
             place = new_place()
@@ -219,9 +219,9 @@ class HeapContract:
 
 
 def _prepared(place: Place, operation: str) -> tuple[object, object, object]:
-    """Bring a place to where an operation can happen; say what it is before, after, at the start.
+    """Prepare a place for an operation; return its content before, after and at the start.
 
-    What an operation leads to is found once on the place itself, and taken back.
+    The result of a collection is found by collecting once and undoing it.
     """
     it = opened(place)
     start = place.content()
@@ -261,7 +261,7 @@ def _operations(it: Opened) -> tuple[Entry, ...]:
 
 
 def _tells_the_truth(it: Opened, known: int, *, happened: bool) -> None:
-    """Check that the journal says how it ended, and that nothing is kept of what never went."""
+    """Check that the journal records the outcome, and that nothing unswept is in the stash."""
     entries = _operations(it)
     assert not entries or entries[0].event not in INTENTS
     if len(entries) > known:

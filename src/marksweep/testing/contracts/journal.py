@@ -29,7 +29,7 @@ PLAN = Plan(
 
 
 def shown(number: int, at: datetime) -> Entry:
-    """Make the entry that shows a plan of a number."""
+    """Make the entry that shows the plan with this number."""
     plan = msgspec.structs.replace(PLAN, plan_id=f"plan-{number}")
     return Entry(Event.PLANNED, at, plan.plan_id, plan=plan)
 

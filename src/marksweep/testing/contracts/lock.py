@@ -21,7 +21,7 @@ from marksweep.testing.contracts.handles import (
 )
 
 WAIT_AT_MOST = 1.0
-"""Seconds for which the stores under test should wait for a lock: `opener` sets it."""
+"""Seconds that the stores under test should wait for a lock; `opener` sets it."""
 
 
 class LockContract(Handles):
@@ -111,6 +111,6 @@ class LockContract(Handles):
 
 
 def _take(store: Store, workspace: str) -> str:
-    """Take a lock and give it back; return the name of what was locked."""
+    """Take and release a lock; return the name of the workspace."""
     with store.lock(workspace):
         return workspace

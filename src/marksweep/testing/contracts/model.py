@@ -1,4 +1,4 @@
-"""Random work on a store, held against plain dicts."""
+"""Random work on a store, compared with plain dicts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTS = {
     "猫犬": {"猫犬", "猫", "犬"},
     "x9": {"x9"},
 }
-"""What each word is found by, written out by hand."""
+"""The search terms that find each word, written by hand."""
 
 Write = tuple[list[Segment], list[str]]
 WRITES = st.tuples(st.lists(SEGMENTS, max_size=4), st.lists(IDS, max_size=3))

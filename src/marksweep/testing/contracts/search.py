@@ -21,10 +21,10 @@ from marksweep.testing.contracts.handles import (
 )
 
 Find = Callable[..., list[str]]
-"""Searches workspace "w" with the fields of a Query; gives ids, best first."""
+"""Searches workspace "w" with the fields of a Query; returns ids, best first."""
 
 FILLER = [segment(f"filler-{n}", "nothing of interest is here") for n in range(8)]
-"""So that a word which one segment has is rare."""
+"""Makes a word that only one segment has rare."""
 
 
 class SearchContract(Handles):
@@ -32,7 +32,7 @@ class SearchContract(Handles):
 
     @pytest.fixture(params=["segments", "stash", "recall"])
     def put(self, request: pytest.FixtureRequest, store: Store) -> Callable[..., Find]:
-        """Return a function that puts segments somewhere and gives another to search there."""
+        """Return a function that puts segments somewhere and returns one that searches there."""
 
         def put_live(segments: Iterable[Segment]) -> Find:
             store.segments.write("w", put=list(segments))

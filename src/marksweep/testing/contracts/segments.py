@@ -40,7 +40,7 @@ FULL = Segment(
     policy=GCPolicy.PRESERVABLE,
     position=41,
 )
-"""A segment with every field set, and text that some encodings stumble over."""
+"""A segment with every field set, and text that is hard to encode."""
 
 
 class SegmentStoreContract(Handles):

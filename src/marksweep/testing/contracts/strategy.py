@@ -5,7 +5,7 @@
             return Mine()
 
 Laws are numbered as in the design. They are checked on random conversations in every provider's
-format and on random working sets; what must stay and what a plan frees is recomputed from the heap.
+format and on random working sets; roots and freed sizes are recomputed from the heap.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from marksweep.testing.histories import valid
 
 DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
 LAST_RESORT = "truncate"
-"""The tier after a strategy in tiers: it takes whatever may go, the oldest first."""
+"""The tier after the strategy: it takes whatever may go, oldest first."""
 
 _law = settings(
     deadline=None,
@@ -89,10 +89,10 @@ class _Listening:
 
 
 class StrategyContract:
-    """What every strategy must do. Inherit, and say which."""
+    """What every strategy must do. Inherit, and override `choice`."""
 
     def choice(self) -> Choice:
-        """Return a new strategy, or how it is chosen."""
+        """Return a new strategy, or a choice of one."""
         raise NotImplementedError
 
     @_law
@@ -238,7 +238,7 @@ def _conversation(dialect: str, choice: Choice, store: MemoryStore | None = None
 
 
 def _weigh(message: Message) -> int:
-    """Weigh what a message holds, so that joined messages weigh as much as apart."""
+    """Return the size of a message's content; joined messages have the same total size."""
     return sum(len(json.dumps(part.raw)) for part in message.parts)
 
 
@@ -256,7 +256,7 @@ def _check(talk: Conversation, plan: Plan) -> None:
 
 
 def _swept(heap: Snapshot, plan: Plan) -> Snapshot:
-    """Carry a plan out on a plain list."""
+    """Carry out a plan on a plain list."""
     left = {segment.segment_id: segment for segment in heap.segments}
     for step in plan.steps:
         for name in step.segments:
