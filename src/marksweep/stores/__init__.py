@@ -2,8 +2,7 @@
 
 base        the store protocol
 open        opens a store from a location string
-memory, sqlite, json_file, redis   the backends
-tables      a workspace in memory, behind the store in memory and the JSON store
+memory, sqlite, json_file, redis   the backends; memory also holds the JSON store's tables
 database    a SQLite file: transactions, versions, error messages
 files       private files, durable replacement, the lock between processes
 codec       encodes and decodes nouns

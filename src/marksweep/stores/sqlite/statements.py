@@ -87,8 +87,8 @@ CREATE_WORD_INDEXES = (
 )
 """Version 2: word indexes of both, tokenized by `search.words`; FTS5 only splits at spaces.
 
-Marks encode filter values (see `marks`). They are in the same index as the words, so that only
-rows that pass are ranked; their weight in the ranking is 0. Merging later makes batches 10%
+Marks encode filter values (see `search._marks`). They are in the same index as the words, so that
+only rows that pass are ranked; their weight in the ranking is 0. Merging later makes batches 10%
 faster.
 """
 
