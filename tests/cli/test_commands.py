@@ -546,7 +546,7 @@ class TestBadInput:
             (("collect", "-", "--limit", "2k", "--write"), "Name one"),
             (("analyze", "."), "is a folder"),
             (("why", "ghost", "--store", "memory:"), "neither live nor in the stash"),
-            (("journal", "--store", "ftp://x"), "no store is called"),
+            (("journal", "--store", "ftp://x"), "unknown type of store"),
         ],
     )
     def test_an_error_is_one_line_with_what_to_do(

@@ -82,7 +82,7 @@ class TestBackups:
         listed = {each["path"]: each for each in said("memory", "backups")}
         assert listed[whole["path"]]["items"] == whole["items"] == 8
         assert listed[whole["path"]]["problem"] == ""
-        assert "not a whole backup" in listed[cut["path"]]["problem"]
+        assert "not a complete backup" in listed[cut["path"]]["problem"]
         shown = run("memory", "backups").output
         assert Path(whole["path"]).name in shown
         assert "damaged" in shown
@@ -131,7 +131,7 @@ class TestBadBackups:
     def test_a_truncated_one_is_a_store_problem(self, backup: Path, part: float) -> None:
         content = backup.read_bytes()
         backup.write_bytes(content[: int(part * len(content))])
-        self.refused(backup, 4, "not a whole backup")
+        self.refused(backup, 4, "not a complete backup")
 
     def test_a_flipped_byte_anywhere_is_found_before_anything_is_loaded(self, backup: Path) -> None:
         content = backup.read_bytes()
@@ -141,7 +141,7 @@ class TestBadBackups:
             if self.says_the_same(content, flipped):  # bits that only fill up the last byte
                 continue
             backup.write_bytes(flipped)
-            self.refused(backup, 4, "not a whole backup")
+            self.refused(backup, 4, "not a complete backup")
             refused += 1
         assert refused >= 39
 
@@ -155,7 +155,7 @@ class TestBadBackups:
     def test_a_wrong_checksum_is_found(self, backup: Path) -> None:
         text = gzip.decompress(backup.read_bytes()).replace(b"8080", b"8081")
         backup.write_bytes(gzip.compress(text))
-        self.refused(backup, 4, "checksum does not fit")
+        self.refused(backup, 4, "checksum does not match")
 
     @pytest.mark.parametrize(
         "text",
@@ -173,14 +173,14 @@ class TestBadBackups:
         self, backup: Path, text: bytes
     ) -> None:
         backup.write_bytes(gzip.compress(text))
-        self.refused(backup, 4, "not a whole backup")
+        self.refused(backup, 4, "not a complete backup")
 
     def test_a_line_without_end_is_not_read_into_memory(
         self, backup: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("marksweep.stores.checked_lines.LONGEST_LINE", 1000)
         backup.write_bytes(gzip.compress(b" " * 1_000_000))
-        self.refused(backup, 4, "has no end")
+        self.refused(backup, 4, "is not terminated")
 
     @pytest.mark.parametrize("path", ["ghost.jsonl.gz", ".", "/dev/zero", "fifo", "loop", "../.."])
     def test_a_path_that_is_no_file_is_bad_input(self, backup: Path, path: str) -> None:

@@ -72,7 +72,7 @@ def test_a_flipped_byte_is_found_before_anything_is_loaded(backup: Path, tmp_pat
 
     with sqlite_graphs(tmp_path / "other.db")() as graph:
         world = World(graph, tmp_path / "backups")
-        with pytest.raises(StoreCorrupt, match="checksum does not fit"):
+        with pytest.raises(StoreCorrupt, match="checksum does not match"):
             world.memory.import_backup(backup)
         assert everything(graph, "w") == []
 
@@ -81,7 +81,7 @@ def test_a_flipped_byte_is_found_before_anything_is_loaded(backup: Path, tmp_pat
 def test_a_cut_backup_is_refused(backup: Path, size: float) -> None:
     content = backup.read_bytes()
     backup.write_bytes(content[: int(size * len(content)) if size < 1 else int(size)])
-    with pytest.raises(StoreCorrupt, match="not a whole backup"):
+    with pytest.raises(StoreCorrupt, match="not a complete backup"):
         check_backup(backup)
 
 

@@ -104,7 +104,7 @@ def test_what_a_reader_keeps_goes_when_the_graph_is_opened_next(
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM memory").fetchone()
         done = memory.forget([note.memory_id], everywhere=True)
-        assert any("it goes when the store is next opened" in each for each in done.unreached)
+        assert any("it is erased when the store is next opened" in each for each in done.unreached)
         assert telling(tmp_path) != []
         memory.close()
     KnowledgeGraph.open(tmp_path, settings=settings).close()

@@ -44,7 +44,7 @@ def test_a_node_of_a_cluster_is_refused(tmp_path: Path) -> None:
     cluster = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
     with killable_server(tmp_path, *falkor_options(), *cluster) as server:
         store = FalkorGraphStore(server.url)
-        with pytest.raises(StoreError, match=r"only a part of the graphs\. Name a single"):
+        with pytest.raises(StoreError, match=r"only some of the graphs\. Name a single"):
             store.put("w", [note("w", "x")])
         store.close()
 
@@ -133,7 +133,7 @@ def test_a_folder_of_somebody_else_is_not_trusted(
 ) -> None:
     (tmp_path / "planted").mkdir(mode=0o777)
     monkeypatch.setattr(os, "getuid", lambda: 4711)
-    with pytest.raises(StoreError, match="not a folder of this user alone"):
+    with pytest.raises(StoreError, match="not private to this user"):
         EmbeddedServer(tmp_path / "planted").open()
 
 

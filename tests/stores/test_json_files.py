@@ -182,7 +182,7 @@ def test_a_truncated_file_is_refused_with_its_place_and_left_alone(path: Path) -
         whole = file.read_bytes()
         for part in cut(whole.rstrip(), 40):
             file.write_bytes(part)
-            with pytest.raises(StoreCorrupt, match=rf"{file.name}: no valid JSON at line \d+, col"):
+            with pytest.raises(StoreCorrupt, match=rf"{file.name}: invalid JSON at line \d+, col"):
                 call(JsonStore(path))
             assert file.read_bytes() == part
         file.write_bytes(whole)
@@ -228,7 +228,7 @@ def test_a_file_of_another_shape_is_refused_with_its_place(
 
 def test_what_is_no_utf8_is_refused_with_its_place(path: Path, store: JsonStore) -> None:
     path.write_bytes(b'{"segments": ["\xff"]}')
-    with pytest.raises(StoreCorrupt, match="no UTF-8 at byte 15"):
+    with pytest.raises(StoreCorrupt, match="invalid UTF-8 at byte 15"):
         store.segments.changes(DEFAULT_WORKSPACE)
 
 

@@ -173,7 +173,7 @@ def test_a_lease_that_was_lost_is_reported_and_not_taken_from_the_next(
     with caplog.at_level(logging.WARNING), store.lock("w"):
         key = lock_key(server)
         server.set(key, "the token of the next")
-    assert "ran out while it was held" in caplog.text
+    assert "expired while it was held" in caplog.text
     assert server.get(key) == b"the token of the next"
 
 

@@ -76,7 +76,7 @@ def test_a_segment_of_the_wrong_shape_and_one_twice_are_skipped(tmp_path: Path) 
     found = salvage(path)
     assert [each.segment_id for each in found.workspaces[0].segments] == ["a"]
     assert len(found.skipped) == 2
-    assert "occurs here again" in found.skipped[1].reason
+    assert "occurs twice" in found.skipped[1].reason
 
 
 def test_torn_and_damaged_journal_lines_are_named(tmp_path: Path) -> None:

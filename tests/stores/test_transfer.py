@@ -165,13 +165,13 @@ def _shuffled(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
-        (_cut, StoreCorrupt, "not a whole backup"),
-        (_flip, StoreCorrupt, "checksum does not fit"),
+        (_cut, StoreCorrupt, "not a complete backup"),
+        (_flip, StoreCorrupt, "checksum does not match"),
         (_shuffled, StoreCorrupt, "out of order"),
         (_foreign, StoreCorrupt, "marksweep_graph"),
         (_newer, StoreTooNew, "format 2, this marksweep knows up to 1"),
         (lambda _: b"", StoreCorrupt, "it is empty"),
-        (lambda _: b"hello", StoreCorrupt, "not a whole backup"),
+        (lambda _: b"hello", StoreCorrupt, "not a complete backup"),
     ],
 )
 def test_a_file_that_is_damaged_or_foreign_changes_nothing(

@@ -127,7 +127,7 @@ def check_lines(path: Path, check: Callable[[bytes], object]) -> int:
     if footer is None:
         raise damaged(path, "its end is missing")
     if (footer.items, footer.sha256) != (count, digest.hexdigest()):
-        raise damaged(path, "its checksum does not fit")
+        raise damaged(path, "its checksum does not match")
     return count
 
 
@@ -149,7 +149,7 @@ def decoded(path: Path, decode: Callable[[bytes], Decoded], raw: bytes) -> Decod
 def damaged(path: Path, why: str) -> StoreCorrupt:
     """Return the error for a damaged file."""
     return StoreCorrupt(
-        f"{path} is not a whole backup: {why}. The file is left as it is; use another one."
+        f"{path} is not a complete backup: {why}. The file is left as it is; use another one."
     )
 
 
@@ -160,7 +160,7 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
         with gzip.open(path) as file:
             while line := file.readline(LONGEST_LINE):
                 if len(line) == LONGEST_LINE:
-                    raise damaged(path, "a line of it has no end")
+                    raise damaged(path, "one of its lines is not terminated")
                 yield line
     except PermissionError as error:
         raise StoreError(f"{path} cannot be read: {error}. Change its permissions.") from error

@@ -155,7 +155,7 @@ class Database:
                 return ()
         return (
             f"{self.path} and its log hold removed content while another process reads from them; "
-            "it goes when the store is next opened, or scrubbed again",
+            "it is erased when the store is next opened or scrubbed",
         )
 
     def close(self) -> None:

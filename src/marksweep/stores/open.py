@@ -38,7 +38,7 @@ def open_store(where: str | Path, retention: PlanRetention = KEEP_PLANS) -> Stor
     opener = _SCHEMES.get(scheme)
     if opener is None:
         raise UnknownName(
-            f"no store is called {scheme!r} (in {text!r}); known are {', '.join(_SCHEMES)}. "
+            f"unknown type of store: {scheme!r} (in {text!r}); known are {', '.join(_SCHEMES)}. "
             "Write ./ before a file name that contains a colon."
         )
     return opener(text, rest, retention)

@@ -160,7 +160,7 @@ def _from_json(live: Path, paths: StorePaths, skipped: list[Skipped]) -> Salvage
     segments: dict[str, Segment] = {}
     for place, segment in _segments(live, Segment, skipped):
         if segment.segment_id in segments:
-            skipped.append(Skipped(place, f"the id {segment.segment_id!r} occurs here again"))
+            skipped.append(Skipped(place, f"the id {segment.segment_id!r} occurs twice"))
         else:
             segments[segment.segment_id] = segment
     stashed = tuple(unfold(each) for _, each in _segments(stash, StashedSegment, skipped))

@@ -46,7 +46,7 @@ def test_of_two_equal_reads_economy_keeps_the_one_that_is_cached() -> None:
     ids = talk.extend(history())
     plan = talk.plan(talk.tokens - 600)
     assert [step.segments for step in plan.steps] == [(ids[6],)]
-    assert "lines of it stand in other messages" in plan.steps[0].reason
+    assert "lines of it are in other messages" in plan.steps[0].reason
 
 
 def test_an_older_read_goes_first_and_says_why() -> None:
@@ -55,7 +55,7 @@ def test_an_older_read_goes_first_and_says_why() -> None:
     plan = talk.plan(talk.tokens - 1_050)
     assert [step.segments for step in plan.steps] == [(ids[2],)]
     assert plan.steps[0].action is Action.TRIM
-    assert "lines of it stand in newer messages" in plan.steps[0].reason
+    assert "lines of it are in newer messages" in plan.steps[0].reason
     talk.collect(plan)
     kept = [m["content"] for m in talk.messages if m["role"] == "tool"]
     assert kept[0].count("same_") < 10

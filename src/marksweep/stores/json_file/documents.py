@@ -55,9 +55,9 @@ def parse(path: Path, text: bytes) -> Document:
         found = json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise StoreCorrupt(f"{path}: no valid JSON at {place}: {error.msg}. {SALVAGE}") from error
+        raise StoreCorrupt(f"{path}: invalid JSON at {place}: {error.msg}. {SALVAGE}") from error
     except UnicodeDecodeError as error:
-        raise StoreCorrupt(f"{path}: no UTF-8 at byte {error.start}. {SALVAGE}") from error
+        raise StoreCorrupt(f"{path}: invalid UTF-8 at byte {error.start}. {SALVAGE}") from error
     except RecursionError as error:
         raise StoreCorrupt(f"{path}: nested too deeply to be ours. {SALVAGE}") from error
     if not isinstance(found, dict) or not isinstance(found.get("segments"), list):

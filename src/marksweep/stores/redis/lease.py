@@ -61,7 +61,7 @@ class Lease:
         finally:
             if not self._run(LET_GO, token):
                 log.warning(
-                    "%s: a lease of %g s ran out while it was held; another process may have "
+                    "%s: a lease of %g s expired while it was held; another process may have "
                     "worked on the workspace meanwhile. This one was delayed or disconnected.",
                     self._client.name,
                     self._seconds,

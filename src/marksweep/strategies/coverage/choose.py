@@ -251,7 +251,7 @@ class Sweep:
         """Say where else the text of redundant dropped blocks is."""
         lines = sum([block.text.count("\n") + 1 for block in gone])
         where = "newer messages" if all(map(_is_newer_elsewhere, gone)) else "other messages"
-        return f"{_counted(lines, 'line', 'lines')} of it stand in {where}"
+        return f"{_counted(lines, 'line', 'lines')} of it are in {where}"
 
 
 def _counted(number: int, one: str, more: str) -> str:

@@ -306,13 +306,13 @@ class Connection:
             raise redis_errors.ConnectionError("the connection was lost")
 
     def _refuse_cluster(self, connection: _Wire) -> None:
-        """Reject a cluster node, which has only a part of the graphs."""
+        """Reject a cluster node, which holds only some of the graphs."""
         with suppress(redis_errors.ResponseError):  # the user may lack permission
             connection.send_command("INFO", "cluster")
             if "cluster_enabled:1" in str(connection.read_response()):
                 connection.disconnect()
                 raise StoreError(
-                    f"{self.url}: it is a node of a cluster, which has only a part of the graphs. "
+                    f"{self.url}: it is a node of a cluster, which holds only some of the graphs. "
                     "Name a single server, or one with replicas."
                 )
 

@@ -240,7 +240,7 @@ def _check_own(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or is_exposed(folder):
         raise StoreError(
-            f"{folder} is not a folder of this user alone, so another program may "
+            f"{folder} is not private to this user, so another program may "
             "answer there. Remove it, or choose another location for the memory."
         )
 
