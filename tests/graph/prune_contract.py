@@ -21,7 +21,7 @@ from marksweep.graph.memory import GraphMemory
 from marksweep.graph.pruning import MemorySettings
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import Limits, refs_of
-from marksweep.mcp.memory_results import prune_text
+from marksweep.mcp.memory_tools import prune_text
 from marksweep.model import Entry, Event, Reference, Segment, Stashed
 from marksweep.stores.graph.base import Nodes, Run, Seen
 from marksweep.stores.graph.leases import CHANGE, hold

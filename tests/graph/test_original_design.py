@@ -13,7 +13,7 @@ from marksweep import KnowledgeGraph
 from marksweep.errors import NotConfirmed
 from marksweep.graph.client import GraphClient
 from marksweep.heaps.graph import Limits, nodes_of, planned
-from marksweep.mcp.memory_results import prune_text
+from marksweep.mcp.memory_tools import prune_text
 from marksweep.model import Event
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.nouns import Kind

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from mcp_types import CallToolResult, TextContent
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from marksweep.errors import BadInput
 from marksweep.graph.agent_memory import AgentMemory, Let, Recalled, Remembered, Where
@@ -20,32 +20,23 @@ from marksweep.mcp import memory_tools
 from marksweep.mcp.asking import CurrentWorkspace, state_of
 from marksweep.mcp.bounds import LEAST_TOKENS, MAX_TOKENS, bounded
 from marksweep.mcp.server_state import Workspace
-from marksweep.mcp.tool import ADDS, READS, SETS, SWEEPS, Ctx, Result, StrictTool
-
-
-class Said(Result):
-    """An answer in words."""
-
-    _text: str = PrivateAttr(default="")
-
-    @classmethod
-    def of(cls, *lines: str) -> Said:
-        """Build an answer from lines."""
-        made = cls()
-        made._text = "\n".join(lines)
-        return made
-
-    def words(self) -> str:
-        """Return the lines."""
-        return self._text
+from marksweep.mcp.tool import ADDS, READS, SETS, SWEEPS, Answer, Ctx, StrictTool
 
 
 class TextTool(StrictTool):
     """A tool that answers in sentences."""
 
-    def answer(self, result: Result, most: int) -> CallToolResult:
+    def sent(self, answer: Answer[object], most: int) -> CallToolResult:
         """Send the words alone."""
-        return CallToolResult(content=[TextContent(text=bounded(result.words(), most))])
+        return CallToolResult(content=[TextContent(text=bounded(answer.words, most))])
+
+
+Said = Answer[None]
+"""An answer in words alone."""
+
+
+def _said(*lines: str) -> Said:
+    return Answer("\n".join(lines), None)
 
 
 @contextmanager
@@ -75,7 +66,7 @@ def remember(
     for code (index_codebase has it) or what only matters in this conversation."""
     with _agent(ctx, here) as memory:
         done = memory.remember(text, tags=tags, replaces=replaces, pinned=pin, ttl=ttl)
-    return Said.of(*_remembered(done))
+    return _said(*_remembered(done))
 
 
 def _remembered(done: Remembered) -> Iterator[str]:
@@ -114,10 +105,10 @@ def recall(
             query, where=where, tags=tags, path=path, as_of=moment, limit=limit, tokens=room
         )
     if not found:
-        return Said.of(
+        return _said(
             "Nothing matches. Try other words; code is found once index_codebase has read it."
         )
-    return Said.of(*("\n".join(_shown(one)) for one in found))
+    return _said(*("\n".join(_shown(one)) for one in found))
 
 
 def _moment(as_of: str) -> datetime | None:
@@ -150,7 +141,7 @@ def forget(
     that changed, call remember with replaces instead."""
     with _agent(ctx, here) as memory:
         done = memory.restore(ids) if restore else memory.forget(ids)
-    return Said.of(*_let(done, "Restored" if restore else "Forgotten"))
+    return _said(*_let(done, "Restored" if restore else "Forgotten"))
 
 
 def _let(done: Let, verb: str) -> Iterator[str]:
@@ -175,7 +166,7 @@ def who_calls(
     Call before you rename or change a function. Text that is not code: recall."""
     memory = state_of(ctx).memory().sync
     found = memory.call_graph(symbol, ask, workspace_id=here.name, limit=limit)
-    return Said.of(*linked_lines(found))
+    return _said(*linked_lines(found))
 
 
 def linked_lines(found: Linked) -> Iterator[str]:

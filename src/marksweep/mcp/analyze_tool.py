@@ -1,28 +1,94 @@
-"""The tool that analyzes the working set, or a recorded session."""
+"""The tool that analyzes the working set, or a recorded session.
+
+A host does not show its context to a server, but it records it: a session of Claude Code or Codex,
+or any provider's messages. Dead weight in it is what was superseded or repeated, and what nothing
+in use refers to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import anyio.from_thread
+import msgspec
 from pydantic import Field
 
 from marksweep import model
+from marksweep.dialects import History
+from marksweep.dialects.transcripts import read_transcript
 from marksweep.errors import BadInput
 from marksweep.mcp.asking import CurrentWorkspace, state_of
-from marksweep.mcp.context_tools import usage
-from marksweep.mcp.gc_results import Analysis, Blocker, Candidate, DeadWeight, Transcript
-from marksweep.mcp.results import Usage
+from marksweep.mcp.context_tools import Usage, usage
 from marksweep.mcp.server_state import Workspace
-from marksweep.mcp.tool import SETS, Ctx, StrictTool
-from marksweep.model import Plan, Step
+from marksweep.mcp.tool import SETS, Answer, Ctx, StrictTool
+from marksweep.model import Action
 from marksweep.strategies.scored import Disposal
+
+LARGEST_FILE = 200_000_000
+"""Maximum bytes of one session file: it is held in memory."""
 
 Strategy = Annotated[
     Disposal,
     Field(description="stash; auto: delete old logs and notes that nothing refers to; delete"),
 ]
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A segment that could be swept, and why."""
+
+    segment_id: str
+    type: str
+    tokens: int
+    action: Action
+    reason: str
+    score: float | None
+    """Prune score from 0 to 1; high goes first."""
+
+
+class Blocker(msgspec.Struct, frozen=True):
+    """What keeps a plan from its target."""
+
+    reason: str
+    segments: int
+    tokens: int
+
+
+class DeadWeight(msgspec.Struct, frozen=True):
+    """One reason why messages of a session are no longer needed."""
+
+    reason: str
+    messages: int
+    tokens: int
+
+
+class Transcript(msgspec.Struct, frozen=True):
+    """A recorded session, and its dead weight, heaviest first."""
+
+    path: str
+    dialect: str
+    messages: int
+    skipped_lines: int
+    dead_tokens: int
+    dead_weight: list[DeadWeight]
+
+
+class Analysis(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be swept, and why."""
+
+    usage: Usage
+    plan_id: str = ""
+    """Pass it to context_gc_prune to do exactly this."""
+    candidates: list[Candidate]
+    candidates_total: int
+    tokens_before: int
+    tokens_after: int
+    blockers: list[Blocker] = []
+    applied: bool = False
+    compressible: list[Candidate] = []
+    """Cold but important: in use, long, untouched. context_gc_compress shortens them."""
+    transcript: Transcript | None = None
+    """If a session was analyzed."""
 
 
 def context_gc_analyze(
@@ -50,7 +116,7 @@ def context_gc_analyze(
             "The file is not changed.",
         ),
     ] = "",
-) -> Analysis:
+) -> Answer[Analysis]:
     """See how full the working set is, what could go and why, and what is worth shortening with
     context_gc_compress. Call when a limit is near. Returns a plan id: pass it to context_gc_prune
     to do exactly that. Nothing is changed unless dry_run is false. With transcript, analyzes
@@ -66,75 +132,89 @@ def context_gc_analyze(
         context.save(plan)
         if not dry_run:
             context.collect(plan)
-        update = {"applied": not dry_run, "compressible": cold[:max_candidates]}
-        return _analysis(plan, rows[:max_candidates], usage(context)).model_copy(update=update)
-
-
-def _named(plan: Plan, most: int) -> Iterator[tuple[Step, str]]:
-    """Return the first segments of a plan, each with its step."""
-    named = ((step, name) for step in plan.steps for name in step.segments)
-    return (each for each, _ in zip(named, range(most), strict=False))
+        found = Analysis(
+            usage=usage(context),
+            plan_id=plan.plan_id,
+            candidates=rows[:max_candidates],
+            candidates_total=sum(len(step.segments) for step in plan.steps),
+            tokens_before=plan.tokens_before,
+            tokens_after=plan.tokens_after,
+            blockers=[Blocker(each.reason, each.segments, each.size) for each in plan.blockers],
+            applied=not dry_run,
+            compressible=cold[:max_candidates],
+        )
+    return Answer(_words(found), found)
 
 
 def _candidate(found: model.Candidate, *, scored: bool) -> Candidate:
-    shown = Candidate.model_validate(found)
-    return shown if scored else shown.model_copy(update={"score": None})
+    named = (found.segment_id, found.type, found.tokens, found.action, found.reason)
+    return Candidate(*named, found.score if scored else None)
 
 
-def _analysis(plan: Plan, rows: list[Candidate], used: Usage) -> Analysis:
-    return Analysis(
-        usage=used,
-        plan_id=plan.plan_id,
-        candidates=rows,
-        candidates_total=sum(len(step.segments) for step in plan.steps),
-        tokens_before=plan.tokens_before,
-        tokens_after=plan.tokens_after,
-        blockers=[
-            Blocker(reason=blocker.reason, segments=blocker.segments, tokens=blocker.size)
-            for blocker in plan.blockers
-        ],
-        applied=False,
+def _words(found: Analysis) -> str:
+    used = f"Working set: {found.usage}."
+    worth = f" {len(found.compressible)} worth shortening." * bool(found.compressible)
+    if not found.candidates_total:
+        return f"{used} Nothing to prune.{worth}"
+    return (
+        f"{'Done' if found.applied else 'Plan'} {found.plan_id}: {found.candidates_total} "
+        f"segments, {found.tokens_before:,} → {found.tokens_after:,} tokens. {used}{worth}"
     )
 
 
-def _of_transcript(ctx: Ctx, here: Workspace, path: str, most: int) -> Analysis:
-    from marksweep.mcp.transcripts import weigh
-    from marksweep.reading import dead_weight
+def _of_transcript(ctx: Ctx, here: Workspace, path: str, most: int) -> Answer[Analysis]:
+    """Plan to remove the dead weight of a session file. The file is not changed."""
+    from marksweep.reading import DEAD, Reading, dead_weight
 
-    def report(done: int, total: int, what: str) -> None:
+    def report(done: int, what: str) -> None:
         anyio.from_thread.check_cancelled()
-        anyio.from_thread.run(ctx.report_progress, done, total, what)
+        anyio.from_thread.run(ctx.report_progress, done, 3, what)
 
     with here.segments() as context:
-        settings = context.settings
-    weighed = weigh(state_of(ctx).allowed(path), report, settings)
-    plan = weighed.plan
-    with here.segments() as context:
-        used = Usage.of(plan.tokens_before, context.budget)
+        prices, budget = context.settings.prices, context.budget
+    file = state_of(ctx).allowed(path)
+    report(0, "reading")
+    history = _read(file)
+    report(1, "counting tokens")
+    reading = Reading(history, limit=0, strategy=DEAD, prices=prices)
+    report(2, "looking for dead weight")
+    plan = reading.conversation.plan(0)
+    report(3, "done")
     rows = [
-        Candidate(
-            segment_id=name,
-            type="message",
-            tokens=step.size,
-            action=step.action.value,
-            reason=step.reason,
-            score=None,
-        )
-        for step, name in _named(plan, most)
+        Candidate(name, "message", step.size, step.action, step.reason, None)
+        for step in plan.steps
+        for name in step.segments
     ]
-    found = Transcript(
-        path=str(weighed.path),
-        dialect=weighed.dialect,
-        messages=weighed.messages,
-        skipped_lines=weighed.skipped,
-        dead_tokens=plan.tokens_freed,
-        dead_weight=[
-            DeadWeight(reason=each.reason, messages=len(each.messages), tokens=each.tokens)
-            for each in dead_weight(plan)
-        ],
+    weights = [DeadWeight(w.reason, len(w.messages), w.tokens) for w in dead_weight(plan)]
+    messages, skipped = len(history.messages), len(history.skipped)
+    dead, before = plan.tokens_freed, plan.tokens_before
+    found = Analysis(
+        usage=Usage.of(before, budget),
+        candidates=rows[:most],
+        candidates_total=len(rows),
+        tokens_before=before,
+        tokens_after=plan.tokens_after,
+        transcript=Transcript(str(file), history.dialect, messages, skipped, dead, weights),
     )
-    update = {"transcript": found, "plan_id": "", "blockers": []}
-    return _analysis(plan, rows, used).model_copy(update=update)
+    words = (
+        f"{file} ({history.dialect}, {messages:,} messages, {before:,} tokens): "
+        f"{dead:,} tokens ({dead / before if before else 0.0:.0%}) are dead weight."
+    )
+    return Answer(words, found)
+
+
+def _read(path: Path) -> History:
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise BadInput(f"{path} is not a file. Name the file of one session.")
+        if size > LARGEST_FILE:
+            raise BadInput(
+                f"{path} has {size:,} bytes; at most {LARGEST_FILE:,} are read. Split it first."
+            )
+        return read_transcript(path.read_bytes(), str(path), most=LARGEST_FILE).history
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}. Check the path.") from error
 
 
 TOOLS = (StrictTool.of(context_gc_analyze, "Analyze context", SETS),)

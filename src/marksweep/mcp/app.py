@@ -12,11 +12,9 @@ import marksweep
 from marksweep.mcp import (
     agent_tools,
     analyze_tool,
-    compress_tool,
     context_tools,
     gc_tools,
     memory_tools,
-    restore_tools,
     upkeep_tools,
 )
 from marksweep.mcp.prompts import add_prompts, in_words
@@ -40,9 +38,7 @@ TOOLS = (
     *context_tools.TOOLS,
     *analyze_tool.TOOLS,
     *gc_tools.TOOLS,
-    *compress_tool.TOOLS,
     *memory_tools.TOOLS,
-    *restore_tools.TOOLS,
     *upkeep_tools.TOOLS,
 )
 """All tools, in the order in which they are listed."""

@@ -22,7 +22,7 @@ SHORT_CHARS = 200
 CHARS_PER_TOKEN = 16
 """A text with more characters than this times the limit is over it, without counting tokens."""
 
-Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+Json = dict[str, "Json"] | list["Json"] | tuple["Json", ...] | str | int | float | bool | None
 
 
 def bounded(text: str, most: int) -> str:
@@ -82,7 +82,7 @@ def _cut(data: dict[str, Json], chars: int, items: int) -> dict[str, Json]:
 def _cut_value(value: Json, chars: int, items: int) -> Json:
     if isinstance(value, str):
         return value if len(value) <= chars else f"{value[:chars]}…"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_cut_value(each, chars, items) for each in value[:items]]
     return _cut(value, chars, items) if isinstance(value, dict) else value
 
@@ -92,7 +92,7 @@ def _long(data: dict[str, Json], inside: str = "") -> Iterator[str]:
     for name, value in data.items():
         if isinstance(value, dict):
             yield from _long(value, f"{inside}{name}.")
-        elif isinstance(value, list) and len(value) > 1:
+        elif isinstance(value, list | tuple) and len(value) > 1:
             yield f"{inside}{name} has {len(value)}"
         elif isinstance(value, str) and len(value) > SHORT_CHARS:
             yield f"{inside}{name} has {len(value)} characters"

@@ -9,22 +9,12 @@ from uuid import uuid4
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
+from marksweep.core.budget import Budget
 from marksweep.core.roots import breakpoint_at
 from marksweep.errors import BadInput
 from marksweep.mcp.asking import CurrentWorkspace
-from marksweep.mcp.results import (
-    Added,
-    Configured,
-    Focused,
-    Found,
-    Listed,
-    Live,
-    Protected,
-    Recalled,
-    Usage,
-)
 from marksweep.mcp.server_state import FocusArgs
-from marksweep.mcp.tool import ADDS, READS, SETS, Ctx, StrictTool
+from marksweep.mcp.tool import ADDS, READS, SETS, Answer, Ctx, StrictTool
 from marksweep.model import Event, GCPolicy, Hold, Link, Reference, Segment, Stashed, utc_now
 from marksweep.segments import Segments
 
@@ -37,9 +27,49 @@ NEWEST = 20
 MOST_AT_ONCE = 1_000
 """Maximum segments that one call may name."""
 
+LISTED = 8
+"""Names that a sentence lists; the data has them all."""
+
+SHOWN_CHARS = 300
+"""Characters of a live segment that a list shows."""
+
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 Names = Annotated[list[Name], Field(min_length=1, max_length=MOST_AT_ONCE)]
 Kind = Literal["message", "code", "log", "note", "decision", "summary"]
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """How full the working set is, in tokens."""
+
+    current: int
+    soft_limit: int
+    hard_limit: int
+    limit: int
+    target: int
+
+    @classmethod
+    def of(cls, tokens: int, budget: Budget) -> Usage:
+        """Compare tokens with a budget."""
+        return cls(tokens, budget.soft_limit, budget.hard_limit, budget.limit, budget.target)
+
+    def __str__(self) -> str:
+        """Render it in a line."""
+        state = (
+            "above the hard limit"
+            if self.current > self.hard_limit
+            else "above the soft limit"
+            if self.current > self.soft_limit
+            else "within limits"
+        )
+        return (
+            f"{self.current:,} of {self.limit:,} tokens, {state} "
+            f"(soft {self.soft_limit:,}, hard {self.hard_limit:,})"
+        )
+
+
+def usage(context: Segments) -> Usage:
+    """Return how full a working set is."""
+    return Usage.of(context.tokens, context.budget)
 
 
 class _Given(BaseModel):
@@ -75,10 +105,19 @@ class NewSegment(_Given):
     policy: GCPolicy = Field(default=GCPolicy.PARTIAL, description="How easily it may be swept.")
 
 
+class Added(msgspec.Struct, frozen=True):
+    """Segments that were added, and those that were swept to make room."""
+
+    segment_ids: list[str]
+    tokens: int
+    usage: Usage
+    evicted: list[str]
+
+
 def context_add(
     here: CurrentWorkspace,
     segments: Annotated[list[NewSegment], Field(min_length=1, max_length=MOST_AT_ONCE)],
-) -> Added:
+) -> Answer[Added]:
     """Add pieces of context (messages, code, logs, notes, decisions, summaries) to the working set,
     all or none, with links to what they build on. What is linked from something in use is kept.
     Call for what this task may need again; a fact for later sessions: remember."""
@@ -86,12 +125,17 @@ def context_add(
     with here.segments() as context:
         before = _last_entry(context)
         added = context.add(*(_segment(given, now) for given in segments))
-        return Added(
-            evicted=_evicted(context, before),
-            segment_ids=[segment.segment_id for segment in added],
-            tokens=sum(segment.tokens for segment in added),
-            usage=usage(context),
-        )
+        evicted = _evicted(context, before)
+        names = [segment.segment_id for segment in added]
+        done = Added(names, sum(segment.tokens for segment in added), usage(context), evicted)
+    room = f" Swept to make room, for context_recall: {_named(evicted)}." if evicted else ""
+    words = f"Added {len(names)} ({done.tokens:,} tokens): {_named(names)}."
+    return Answer(f"{words} Working set: {done.usage}.{room}", done)
+
+
+def _named(names: list[str]) -> str:
+    """Write the first names in a line."""
+    return ", ".join(names[:LISTED]) + ("" if len(names) <= LISTED else " …")
 
 
 def _last_entry(context: Segments) -> int:
@@ -119,6 +163,15 @@ def _segment(given: NewSegment, now: datetime) -> Segment:
     )
 
 
+class Focused(msgspec.Struct, frozen=True):
+    """What the agent works on."""
+
+    task: str
+    active_file: str
+    open_files: list[str]
+    breakpoints: list[str]
+
+
 def context_focus(
     here: CurrentWorkspace,
     *,
@@ -131,14 +184,27 @@ def context_focus(
     breakpoints: Annotated[
         list[str], Field(max_length=MOST_AT_ONCE, description="Where the debugger stops: file:line")
     ] = [],  # noqa: B006
-) -> Focused:
+) -> Answer[Focused]:
     """Say what you are working on now. Segments of this task, file or lines, with a breakpoint in
     them, and all they refer to, are not collected. Call when you turn to another task or file."""
     stops = tuple(map(breakpoint_at, breakpoints))
     here.focus(FocusArgs(task or None, active_file or None, active_lines, tuple(open_files), stops))
-    return Focused(
-        task=task, active_file=active_file, open_files=open_files, breakpoints=breakpoints
-    )
+    named = {
+        "task": task,
+        "file": active_file,
+        "open": ", ".join(open_files),
+        "breakpoints": ", ".join(breakpoints),
+    }
+    at = "; ".join(f"{what} {which}" for what, which in named.items() if which)
+    words = f"Focus: {at}. What belongs to it stays." if at else "Focus: nothing in particular."
+    return Answer(words, Focused(task, active_file, open_files, breakpoints))
+
+
+class Protected(msgspec.Struct, frozen=True):
+    """Segments whose pin was set or removed."""
+
+    segment_ids: list[str]
+    pinned: bool
 
 
 def context_gc_pin(
@@ -146,7 +212,7 @@ def context_gc_pin(
     here: CurrentWorkspace,
     segment_ids: Names,
     reason: Annotated[str, Field(max_length=500, description="Why it must stay.")] = "",
-) -> Protected:
+) -> Answer[Protected]:
     """Protect segments: no collection ever takes a pinned one. Call for what must outlast the task,
     such as the user's constraints; what you work on is kept by context_focus."""
     by = _client(ctx)
@@ -154,16 +220,18 @@ def context_gc_pin(
         _all_live(context, segment_ids)
         for segment_id in segment_ids:
             context.pin(segment_id, by=by, why=reason)
-    return Protected(segment_ids=segment_ids, pinned=True)
+    words = f"Pinned: never collected: {', '.join(segment_ids)}"
+    return Answer(words, Protected(segment_ids, pinned=True))
 
 
-def context_gc_unpin(here: CurrentWorkspace, segment_ids: Names) -> Protected:
+def context_gc_unpin(here: CurrentWorkspace, segment_ids: Names) -> Answer[Protected]:
     """Remove the protection of context_gc_pin. Call when it no longer needs to stay."""
     with here.segments() as context:
         _all_live(context, segment_ids)
         for segment_id in segment_ids:
             context.unpin(segment_id)
-    return Protected(segment_ids=segment_ids, pinned=False)
+    words = f"No longer pinned: {', '.join(segment_ids)}"
+    return Answer(words, Protected(segment_ids, pinned=False))
 
 
 def _all_live(context: Segments, segment_ids: list[str]) -> None:
@@ -188,6 +256,33 @@ Since = Annotated[datetime | None, Field(description="Only created at or after."
 Until = Annotated[datetime | None, Field(description="Only created before.")]
 
 
+class Live(msgspec.Struct, frozen=True):
+    """A segment of the working set, with the beginning of its text."""
+
+    segment_id: str
+    type: str
+    tokens: int
+    text: str
+    file_path: str
+    task_id: str
+    tags: tuple[str, ...]
+    created_at: datetime
+    pinned: bool
+
+
+def _live(found: Segment) -> Live:
+    text = found.text if len(found.text) <= SHOWN_CHARS else f"{found.text[:SHOWN_CHARS]}…"
+    named = (found.file_path or "", found.task_id or "", found.tags, found.created_at)
+    return Live(found.segment_id, found.type, found.tokens, text, *named, found.pinned)
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """Segments of the working set."""
+
+    segments: list[Live]
+    usage: Usage
+
+
 def context_search(
     here: CurrentWorkspace,
     *,
@@ -199,7 +294,7 @@ def context_search(
     since: Since = None,
     until: Until = None,
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
-) -> Listed:
+) -> Answer[Listed]:
     """List or search the live working set, by words and by what segments are about. Call before you
     add what may be there. Without words, newest first. Swept segments: context_recall."""
     filters = _filters(
@@ -207,12 +302,34 @@ def context_search(
     )
     with here.segments() as context:
         hits = context.search(words, limit=limit, **filters)
-        return Listed(segments=[Live.of(hit.found) for hit in hits], usage=usage(context))
+        found = Listed([_live(hit.found) for hit in hits], usage(context))
+    words = f"{len(hits)} segments. Working set: {found.usage}."
+    nothing = "Nothing in the working set matches. context_recall searches the stash."
+    return Answer(words if hits else nothing, found)
 
 
 def _filters(**given: object) -> dict[str, object]:
     """Return the filters that were set, under their names in `Query`."""
     return {name: value for name, value in given.items() if value}
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A segment from the stash."""
+
+    segment_id: str
+    type: str
+    tokens: int
+    text: str
+    swept_because: str
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """What was found in the stash, what was restored, and what was swept to make room."""
+
+    found: list[Found]
+    restored: tuple[str, ...]
+    evicted: list[str]
+    usage: Usage
 
 
 def context_recall(
@@ -230,7 +347,7 @@ def context_recall(
     action: Annotated[
         Literal["restore", "show"], Field(description="Restore it, or only show it.")
     ] = "restore",
-) -> Recalled:
+) -> Answer[Recalled]:
     """Find swept segments in the stash, by words, by what they are about or by id, and bring them
     back to where they were in the working set. Call when you miss what you had; notes and code:
     recall."""
@@ -245,18 +362,23 @@ def context_recall(
             if segment_ids
             else [hit.found for hit in context.search_stash(words, limit=limit, **filters)]
         )
-        newest = list({entry.segment.segment_id: entry for entry in reversed(entries)}.values())
-        names = [entry.segment.segment_id for entry in reversed(newest)]
+        newest = {entry.segment.segment_id: entry for entry in reversed(entries)}
+        found = [
+            Found(name, entry.segment.type, entry.segment.tokens, entry.segment.text, entry.reason)
+            for name, entry in reversed(newest.items())
+        ]
         before = _last_entry(context)
+        names = [each.segment_id for each in found]
         restored = context.restore(*names) if names and action == "restore" else ()
         if restored:
             context.touch(*restored)
-        return Recalled(
-            found=[Found.of(entry) for entry in reversed(newest)],
-            restored=list(restored),
-            evicted=_evicted(context, before),
-            usage=usage(context),
-        )
+        evicted = _evicted(context, before)
+        done = Recalled(found, restored, evicted, usage(context))
+    if not found:
+        return Answer("Nothing in the stash matches. Try other words.", done)
+    back = f"{len(restored)} back in the working set." if restored else "Only shown."
+    room = f" Swept to make room: {_named(evicted)}." * bool(evicted)
+    return Answer(f"{len(found)} found. {back}{room}", done)
 
 
 def _by_id(context: Segments, segment_ids: list[str]) -> list[Stashed]:
@@ -275,6 +397,14 @@ Percent = Annotated[float, Field(ge=0, le=100)]
 Hours = Annotated[float, Field(ge=0, le=876_000)]
 
 
+class Configured(msgspec.Struct, frozen=True):
+    """The settings in force."""
+
+    settings: dict[str, dict[str, object]]
+    usage: Usage
+    changed: list[str]
+
+
 def context_gc_configure(
     here: CurrentWorkspace,
     *,
@@ -289,7 +419,7 @@ def context_gc_configure(
     half_life_hours: Annotated[float, Field(gt=0, le=876_000)] | None = None,
     delete_after_hours: Hours | None = None,
     batch: Annotated[int, Field(ge=5, le=20)] | None = None,
-) -> Configured:
+) -> Answer[Configured]:
     """Change the limits (tokens; soft, hard and target as percent of them), the recency windows
     (messages, hours) and the most segments a small sweep takes. Without parameters: show them. Call
     when asked to; to make room, context_gc_prune. To keep a change beyond this server, write it to
@@ -318,16 +448,10 @@ def context_gc_configure(
         here.configure(changes)
     with here.segments() as context:
         shown = msgspec.to_builtins(context.settings)
-        return Configured(
-            settings={group: shown[group] for group in given},
-            usage=usage(context),
-            changed=[f"{group}.{name}" for group, values in changes.items() for name in values],
-        )
-
-
-def usage(context: Segments) -> Usage:
-    """Return how full a working set is."""
-    return Usage.of(context.tokens, context.budget)
+        changed = [f"{group}.{name}" for group, values in changes.items() for name in values]
+        done = Configured({group: shown[group] for group in given}, usage(context), changed)
+    words = f"Changed until the server ends: {', '.join(changed)}. " * bool(changed)
+    return Answer(f"{words}Working set: {done.usage}.", done)
 
 
 TOOLS = (

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
+import msgspec
 from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, Resolve
 from pydantic import Field
 
 from marksweep.errors import NotConfirmed, Refused
 from marksweep.mcp.asking import Consent, CurrentWorkspace, can_confirm, state_of
-from marksweep.mcp.memory_results import Indexed, MemoryHit, MemoryPruned, MemoryStats, SearchResult
-from marksweep.mcp.tool import READS, SETS, SWEEPS, Ctx, StrictTool, VerbatimError
+from marksweep.mcp.tool import READS, SETS, SWEEPS, Answer, Ctx, StrictTool, VerbatimError
 from marksweep.model import Plan
 from marksweep.stores.base import DEFAULT_WORKSPACE
+from marksweep.stores.graph.base import Counts, GraphHit, GraphQuery, Nodes
 
 if TYPE_CHECKING:
     from marksweep.graph.memory import GraphMemory
+    from marksweep.graph.pruning import PruneResult
+    from marksweep.heaps.graph import Limits
 
 T = TypeVar("T")
 
@@ -95,6 +99,28 @@ CurrentMemory = Annotated[Memory, Resolve(memory_here)]
 """The memory of a call, opened before the tool runs."""
 
 
+class Indexed(msgspec.Struct, frozen=True):
+    """What a run of the indexer did."""
+
+    path: str
+    workspace_id: str
+    files: int
+    """New or changed."""
+    unchanged: int
+    renamed: int
+    functions: int
+    classes: int
+    languages: dict[str, int]
+    lines: int
+    seconds: float
+    newly_stale: int
+    stale: int
+    """Memories of this repository that are stale now."""
+    skipped: list[str]
+    left_out: dict[str, int]
+    """Secrets, build output and the like, by reason."""
+
+
 async def index_codebase(
     ctx: Ctx,
     memory: CurrentMemory,
@@ -110,7 +136,7 @@ async def index_codebase(
         float, Field(ge=0, le=1, description="Share of the files known so far that may be gone.")
     ] = 0.5,
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
-) -> Indexed:
+) -> Answer[Indexed]:
     """Read a folder's code into memory, so that recall and who_calls know it. Call once per project
     and after large changes; only what changed is read again. Not for a single file: read that
     yourself."""
@@ -133,7 +159,47 @@ async def index_codebase(
         )
     )
     await reporter.finish()
-    return Indexed.of(report)
+    shown = {name: getattr(report, name) for name in Indexed.__struct_fields__}
+    shown["seconds"] = round(report.seconds, 3)
+    shown["skipped"] = [f"{each.path}: {each.reason}" for each in report.skipped]
+    shown["left_out"] = dict(Counter(each.reason for each in report.left_out))
+    return Answer(str(report), Indexed(**shown))
+
+
+class MemoryHit(msgspec.Struct, frozen=True):
+    """A piece of memory that matches."""
+
+    memory_id: str
+    source: str
+    file: str
+    lines: list[int]
+    """First and last; empty for notes."""
+    symbol: str
+    text: str
+    score: float
+    mentions: list[str]
+    stale: bool
+
+
+def _hit(hit: GraphHit) -> MemoryHit:
+    memory, chunk = hit.memory, hit.chunk
+    return MemoryHit(
+        memory.memory_id,
+        memory.source,
+        memory.relative_path,
+        [chunk.start_line, chunk.end_line] if chunk.end_line else [],
+        chunk.symbol,
+        chunk.text,
+        round(hit.score, 4),
+        [entity.name for entity in hit.entities],
+        memory.stale,
+    )
+
+
+class SearchResult(msgspec.Struct, frozen=True):
+    """What a search found, best first."""
+
+    hits: list[MemoryHit]
 
 
 async def search_memory(
@@ -147,16 +213,16 @@ async def search_memory(
     ] = "",
     tags: Annotated[list[str], Field(max_length=50, description="All of these.")] = [],  # noqa: B006
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
-) -> SearchResult:
+) -> Answer[SearchResult]:
     """Search the long-term memory: indexed code and notes, best first, with what they mention.
     Call before you read many files to find one. Live and swept context too: recall."""
-    from marksweep.stores.graph.base import GraphQuery
-
     wanted = GraphQuery(
         languages=tuple(languages), path=path or None, tags=tuple(tags), limit=limit
     )
-    answer = await memory.graph.search_memory(query, workspace_id=memory.workspace, query=wanted)
-    return SearchResult(hits=[MemoryHit.of(hit) for hit in answer.hits])
+    found = await memory.graph.search_memory(query, workspace_id=memory.workspace, query=wanted)
+    words = f"{len(found.hits)} found, best first."
+    nothing = "Nothing found. Try other words, or index the codebase first."
+    return Answer(words if found.hits else nothing, SearchResult([*map(_hit, found.hits)]))
 
 
 PruneChoice = Literal[
@@ -193,6 +259,33 @@ async def consent(
     return Elicit(f"Delete {counted(planned(plan))} from workspace {plan.workspace!r}?", Consent)
 
 
+class PreviewItem(msgspec.Struct, frozen=True):
+    """A memory that a prune would delete, and why."""
+
+    memory_id: str
+    file: str
+    lines: int
+    chunks: int
+    reason: str
+
+
+class MemoryPruned(msgspec.Struct, frozen=True):
+    """What a prune would delete, or has deleted."""
+
+    workspace_id: str
+    strategy: str
+    plan_id: str
+    planned: Nodes
+    """What a deletion would take (dry run)."""
+    deleted: Nodes
+    left_alone: Nodes
+    """Changed since the preview, so not deleted."""
+    not_taken: list[str]
+    """How many nodes are kept, and why."""
+    preview: list[PreviewItem]
+    """The first of what a deletion would take."""
+
+
 async def prune_memory(
     ctx: Ctx,
     memory: CurrentMemory,
@@ -221,7 +314,7 @@ async def prune_memory(
         int | None,
         Field(ge=1, description="Nodes that may go at most; by default as many as the cap allows."),
     ] = None,
-) -> MemoryPruned:
+) -> Answer[MemoryPruned]:
     """Show what in long-term memory is garbage: files and roots that are gone, duplicates, what is
     expired or orphaned. Call when asked to clean up. To delete exactly what was shown: dry_run
     false and confirm true, once the user agrees; restorable for a week."""
@@ -231,7 +324,7 @@ async def prune_memory(
     if plan is None:
         response = await graph.prune_memory(workspace, strategy=strategy, limit=limit)
         state.shown_plans[workspace, strategy] = response.plan_id
-        return MemoryPruned.of(response, workspace, strategy, limits)
+        return _pruned(response, limits)
     if not isinstance(answer, AcceptedElicitation):
         raise VerbatimError("Error: The user did not agree to the deletion. Nothing was deleted.")
     asked = answer.data.delete and not confirm
@@ -247,14 +340,79 @@ async def prune_memory(
     except (NotConfirmed, Refused) as refusal:
         raise VerbatimError(f"Error: {refusal}") from refusal
     state.shown_plans.pop((workspace, strategy), None)
-    return MemoryPruned.of(response, workspace, strategy, limits)
+    return _pruned(response, limits)
 
 
-async def memory_stats(memory: CurrentMemory, *, workspace_id: WorkspaceName = "") -> MemoryStats:  # noqa: ARG001
+def _pruned(done: PruneResult, limits: Limits) -> Answer[MemoryPruned]:
+    from marksweep.graph.pruning import blockers_text
+
+    plan = done.plan
+    rows = [
+        PreviewItem(row.memory_id, row.relative_path, row.lines, row.chunk_count, row.reason)
+        for row in done.rows
+    ]
+    nodes = (done.planned, done.deleted, done.left_alone)
+    named = (plan.workspace, plan.strategy, plan.plan_id)
+    return Answer(prune_text(done, limits), MemoryPruned(*named, *nodes, blockers_text(plan), rows))
+
+
+def prune_text(response: PruneResult, limits: Limits) -> str:
+    """Write what would be deleted and how to do so, or what was deleted."""
+    from marksweep.graph.pruning import blockers_text, deletion_text
+
+    plan = response.plan
+    if response.restorable_until is not None:
+        return deletion_text(response)
+    lines = ["Dry run complete. Preview of items to delete:", ""]
+    if not plan.steps:
+        lines.append(f"Nothing: strategy {plan.strategy} finds nothing in {plan.workspace!r}.")
+        return "\n".join([*lines, *blockers_text(plan)])
+    nodes = response.planned
+    lines += [
+        f"Workspace: {plan.workspace}",
+        f"Strategy: {plan.strategy}",
+        f"Memories: {len(nodes.memories)}",
+        f"Chunks: {len(nodes.chunks)}",
+        f"Entities: {len(nodes.entities)}",
+        "",
+    ]
+    lines += [
+        f"- {row.relative_path or row.memory_id} ({row.lines} lines, {row.chunk_count} chunks, "
+        f"created {row.created_at:%Y-%m-%d %H:%M}): {row.reason}"
+        for row in response.rows
+    ]
+    if more := len(nodes.memories) - len(response.rows):
+        lines.append(f"- and {more} more")
+    limit = f", limit={plan.freed}" if plan.freed > limits.cap(plan.size_before) else ""
+    lines += [
+        *blockers_text(plan),
+        "",
+        f"Plan: {plan.plan_id}",
+        f"To delete exactly this: prune_memory(workspace_id={plan.workspace!r}, "
+        f"strategy={str(plan.strategy)!r}, dry_run=false, confirm=true{limit}).",
+        f"Deleted items can be restored for {limits.grace.days} days.",
+    ]
+    return "\n".join(lines)
+
+
+class MemoryStats(Counts, frozen=True, kw_only=True):
+    """What a workspace's memory holds."""
+
+    workspace_id: str
+
+
+async def memory_stats(
+    memory: CurrentMemory,
+    *,
+    workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
+) -> Answer[MemoryStats]:
     """Count what the long-term memory of a workspace holds, and what is stale or deleted in it.
     Call to see whether a clean-up is worth it."""
-    counts = await memory.graph.stats(workspace_id=memory.workspace)
-    return MemoryStats.of(memory.workspace, counts)
+    counts = msgspec.structs.asdict(await memory.graph.stats(workspace_id=memory.workspace))
+    hint = " Clean up: prune_memory." if counts["stale"] else ""
+    rows = ", ".join(f"{value:,} {name}" for name, value in counts.items())
+    words = f"Workspace {memory.workspace!r}: {rows}.{hint}"
+    return Answer(words, MemoryStats(workspace_id=memory.workspace, **counts))
 
 
 TOOLS = (

@@ -13,14 +13,15 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Self
+from inspect import signature
+from typing import Any, Generic, Self, TypeVar, get_args
 
 import msgspec
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from marksweep.errors import MarksweepError
@@ -51,16 +52,14 @@ MAX_VALUE_CHARS = 120
 logger = logging.getLogger(__name__)
 
 
-class Result(BaseModel):
-    """The result of a tool. People read `words`; programs read the fields."""
+Data = TypeVar("Data")
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    cut: str = Field(default="", description="What is missing, to keep within max_tokens.")
+class Answer(msgspec.Struct, Generic[Data], frozen=True):
+    """What a tool answers: words for people, data for programs."""
 
-    def words(self) -> str:
-        """Render it in a few lines."""
-        raise NotImplementedError
+    words: str
+    data: Data
 
 
 class VerbatimError(ToolError):
@@ -71,23 +70,28 @@ class StrictTool(Tool):
     """A tool that refuses unknown parameters and explains errors."""
 
     fields: tuple[str, ...] = ()
-    """Field names in the JSON of its answer."""
+    """Field names in the JSON of its answer; `cut` is there only if something is missing."""
 
     @classmethod
     def of(cls, function: Callable[..., object], title: str, hints: ToolAnnotations) -> Self:
         """Turn a function into a tool: its name, its docstring and its signature."""
         description = " ".join((function.__doc__ or "").split())
-        made = cls.from_function(function, title=title, description=description, annotations=hints)
+        made = cls.from_function(
+            function,
+            title=title,
+            description=description,
+            annotations=hints,
+            structured_output=False,
+        )
         assert isinstance(made, cls)  # noqa: S101
         strict = create_model(
             made.fn_metadata.arg_model.__name__,
             __base__=made.fn_metadata.arg_model,
             __cls_kwargs__={"extra": "forbid"},
         )
-        made.fields = ("summary", *(made.fn_metadata.output_schema or {})["properties"])
+        (data,) = get_args(signature(function, eval_str=True).return_annotation)
+        made.fields = ("summary", "cut", *getattr(data, "__struct_fields__", ()))
         made.fn_metadata.arg_model = strict
-        made.fn_metadata.output_schema = None
-        made.fn_metadata.output_model = None
         made.parameters = _without_titles(strict.model_json_schema(by_alias=True))
         made.parameters["properties"].setdefault("max_tokens", BOUND)
         return made
@@ -109,19 +113,19 @@ class StrictTool(Tool):
         except ToolError as error:
             context.request_context.lifespan_context.note_failure(self.name, error.__cause__)
             raise _in_words(self, error) from error.__cause__
-        if not isinstance(result, Result):
+        if not isinstance(result, Answer):
             assert isinstance(result, InputRequiredResult)  # noqa: S101
             return result
         took = time.perf_counter() - started
         context.request_context.lifespan_context.monitor.took(self.name, took)
         logger.info("%s done", self.name, extra={"tool": self.name, "ms": round(1000 * took, 1)})
-        return self.answer(result, most)
+        return self.sent(result, most)
 
-    def answer(self, result: Result, most: int) -> CallToolResult:
-        """Send a result as JSON that begins with a summary."""
-        first_line = result.words().partition("\n")[0]
+    def sent(self, answer: Answer[object], most: int) -> CallToolResult:
+        """Send the data as JSON that begins with a summary."""
+        first_line = answer.words.partition("\n")[0]
         summary = bounded(first_line, SUMMARY_TOKENS).replace("\n", " ")
-        data = {"summary": summary} | result.model_dump(mode="json", exclude={"cut"})
+        data = {"summary": summary} | msgspec.to_builtins(answer.data)
         return CallToolResult(content=[TextContent(text=as_json(bounded_data(data, most)))])
 
 
