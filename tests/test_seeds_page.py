@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import click
 import msgspec
 import pytest
-from pydantic import TypeAdapter
 
 import marksweep
 from marksweep.cli.app import app
@@ -128,7 +127,8 @@ def of_tool(name: str) -> Any:
     if name.endswith(")"):
         return TOOL[tool].parameters["properties"][rest].get("default", UNKNOWN)
     answer = get_type_hints(TOOL[tool].fn, include_extras=True)["return"]
-    schema = TypeAdapter(answer).json_schema()
+    (data,) = get_args(answer)
+    schema = msgspec.json.schema(data)
     definitions = schema.get("$defs", {})
     for part in rest.split("."):
         schema = schema.get("items", schema)
