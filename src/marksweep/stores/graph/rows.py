@@ -19,6 +19,7 @@ from marksweep.stores.graph.base import (
     Definition,
     FileRow,
     GraphHit,
+    GraphQuery,
     Link,
     LinkQuery,
     MemoryRow,
@@ -327,6 +328,18 @@ def run_of(row: Row) -> Run:
         seen=int(row[5] or 0),
         stale=int(row[6] or 0),
     )
+
+
+def filters(query: GraphQuery) -> dict[str, Cell]:
+    """Return the parameters of a search that hold one value each."""
+    return {
+        "repository": None if query.repository is None else plain(query.repository),
+        "path": None if query.path is None else plain(query.path).rstrip("/"),
+        "since": micros_or_none(query.since),
+        "until": micros_or_none(query.until),
+        "as_of": micros_or_none(query.as_of),
+        "at": micros_or_none(query.as_of or query.now),
+    }
 
 
 def fields_of(memory: Memory | None, chunk: Chunk, mark: str = "", words: str = "") -> Fields:

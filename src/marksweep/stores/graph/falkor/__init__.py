@@ -8,8 +8,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec
 
+from marksweep.stores.graph import reading
 from marksweep.stores.graph.base import Item, Nodes
-from marksweep.stores.graph.falkor import fetching, runs, search, sweep, transfer, writing
+from marksweep.stores.graph.falkor import runs, search, sweep, transfer, writing
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import (
     PREFIX,
@@ -64,17 +65,18 @@ class FalkorGraphStore:
         self.db = Connection(url, prefix, patience_seconds)
         self._server: EmbeddedServer | None = None
 
-    fetch = _method(fetching.fetch)
-    find = _method(fetching.find)
-    links = _method(fetching.links)
-    definitions = _method(fetching.definitions)
-    entities = _method(fetching.entities)
-    files = _method(runs.files)
-    file_at = _method(runs.file_at)
+    fetch = _method(reading.fetch)
+    find = _method(reading.find)
+    links = _method(reading.links)
+    definitions = _method(reading.definitions)
+    entities = _method(reading.entities)
+    files = _method(reading.files)
+    file_at = _method(reading.file_at)
     survey = _method(sweep.survey)
     survey_memories = _method(sweep.survey_memories)
     ids = _method(sweep.ids)
-    deleted = _method(sweep.deleted)
+    deleted = _method(reading.deleted)
+    version = _method(reading.version)
     counts = _method(sweep.counts)
     put = _method(writing.put)
     copy = _method(writing.copy)
@@ -92,7 +94,7 @@ class FalkorGraphStore:
     restore = _method(sweep.restore)
     load = _method(transfer.load)
     purge = _method(sweep.purge)
-    runs = _method(runs.runs)
+    runs = _method(reading.runs)
     search = _method(search.search)
 
     @classmethod
@@ -109,18 +111,13 @@ class FalkorGraphStore:
         names = self.db.graphs()
         return tuple([name for name in names if self.db.read(name, cypher.ANY_NODE)])
 
-    def version(self, workspace_id: str) -> int:
-        """Return the workspace's version."""
-        rows = self.db.read(workspace_id, cypher.VERSION)
-        return int(rows[0][0] or 0) if rows else 0
-
     def export(
         self, workspace_id: str, nodes: Nodes | None = None, *, batch: int = 1000
     ) -> Iterator[Item]:
         """Stream nodes, then the edges that touch them."""
         if nodes is None:
             return transfer.everything(self.db, workspace_id, batch)
-        return iter(transfer.nodes_with_edges(self.db, workspace_id, nodes))
+        return iter(reading.nodes_with_edges(self.db, workspace_id, nodes))
 
     def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
         """Acquire a lease if it is free; return '' or the current holder."""

@@ -17,6 +17,7 @@ from marksweep.errors import StoreError, StoreTooNew, not_a_url
 from marksweep.search.ranking import fields
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.driver import FalkorDB, NoBackoff, Retry, redis_errors
+from marksweep.stores.graph.reading import Statements
 from marksweep.stores.graph.rows import Row, bare
 
 Params = Mapping[str, object]
@@ -59,6 +60,8 @@ _escape = re.compile(rb"\\\\|\\u00([01][0-9a-f])")
 
 class Connection:
     """A server with one graph per workspace. Thread-safe."""
+
+    statements: Statements = cypher
 
     def __init__(self, url: str, prefix: str, patience_seconds: float) -> None:
         self.url = url

@@ -6,23 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from marksweep.errors import NotFound
-from marksweep.stores.graph.base import FileRow, Run, Seen
+from marksweep.stores.graph.base import Run, Seen
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
 from marksweep.stores.graph.nouns import CODE_INDEXER
-from marksweep.stores.graph.rows import file_row, micros, plain, run_of
-
-
-def files(db: Connection, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
-    """Fetch the known files of a repository."""
-    rows = db.read(workspace_id, cypher.FILES, repository=plain(repository), source=CODE_INDEXER)
-    return tuple(file_row(row) for row in rows)
-
-
-def file_at(db: Connection, workspace_id: str, file_path: str) -> str | None:
-    """Return the id of a file's code memory."""
-    rows = db.read(workspace_id, cypher.FILE_AT, path=plain(file_path), source=CODE_INDEXER)
-    return str(rows[0][0]) if rows else None
+from marksweep.stores.graph.rows import micros, plain, run_of
 
 
 def begin_run(db: Connection, workspace_id: str, run: Run) -> None:
@@ -79,13 +67,3 @@ def mark_stale(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> 
     given = {"ids": sorted({plain(each) for each in memory_ids}), "source": CODE_INDEXER}
     (rows,) = db.write(workspace_id, (cypher.MARK_STALE, given))
     return len(rows)
-
-
-def runs(db: Connection, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
-    """Fetch runs, newest first."""
-    rows = db.read(
-        workspace_id,
-        cypher.RUNS,
-        repository=None if repository is None else plain(repository),
-    )
-    return tuple(run_of(row) for row in rows)

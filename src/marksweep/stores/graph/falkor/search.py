@@ -18,8 +18,8 @@ from marksweep.search.ranking import (
 from marksweep.stores.graph.base import NO_KEYS, GraphHit, GraphQuery
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
-from marksweep.stores.graph.falkor.fetching import by_chunk, entities_of
-from marksweep.stores.graph.rows import HIT_CHUNK, Row, hits, micros_or_none, numbers, plain
+from marksweep.stores.graph.reading import by_chunk, entities_of
+from marksweep.stores.graph.rows import HIT_CHUNK, Row, filters, hits, numbers
 
 READ = 100
 """Minimum number of candidates to read. Word counts are exact here, so half as many as other stores
@@ -52,12 +52,7 @@ def search(db: Connection, workspace_id: str, query: GraphQuery) -> tuple[GraphH
 
 def _given(query: GraphQuery) -> Given:
     return {
-        "repository": None if query.repository is None else plain(query.repository),
-        "path": None if query.path is None else plain(query.path).rstrip("/"),
-        "since": micros_or_none(query.since),
-        "until": micros_or_none(query.until),
-        "as_of": micros_or_none(query.as_of),
-        "at": micros_or_none(query.as_of or query.now),
+        **filters(query),
         "sources": list(query.sources),
         "languages": list(query.languages),
         "tags": list(query.tags),

@@ -248,7 +248,9 @@ SET l.lines = coalesce(l.lines, r.lines)""",
 
 MEMORIES = f"UNWIND $ids AS i MATCH (m:Memory {{id: i}}) RETURN {_MEMORY}"
 CHUNKS_BY_ID = f"UNWIND $ids AS i MATCH (c:Chunk {{id: i}}) RETURN {_CHUNK}"
-CHUNKS_OF = f"UNWIND $ids AS i MATCH (:Memory {{id: i}})-[:HAS_CHUNK]->(c:Chunk) RETURN {_CHUNK}"
+CHUNKS_OF_MEMORIES = (
+    f"UNWIND $ids AS i MATCH (:Memory {{id: i}})-[:HAS_CHUNK]->(c:Chunk) RETURN {_CHUNK}"
+)
 ENTITIES_BY_ID = f"UNWIND $ids AS i MATCH (e:Entity {{id: i}}) RETURN {_ENTITY}"
 LIVE_ENTITIES = f"MATCH (e:Entity) WHERE e.deleted_at IS NULL RETURN {_ENTITY} ORDER BY e.id"
 ENTITIES_OF_CHUNKS = f"""
@@ -260,7 +262,7 @@ RETURN c.id, {_ENTITY} ORDER BY c.id, e.id"""
 RELATIONS_OF_MEMORIES = """
 UNWIND $ids AS i MATCH (s)-[r:RELATED_TO {memory_id: i}]->(t)
 RETURN s.id, t.id, r.relation, r.memory_id, r.lines ORDER BY r.memory_id, s.id, t.id, r.relation"""
-ENTITIES_BY_LAST_PART = "UNWIND $names AS n MATCH (e:Entity {bare: n}) RETURN e.id, e.name, e.bare"
+ENTITIES_BY_LAST_PART = "UNWIND $ids AS i MATCH (e:Entity {bare: i}) RETURN e.id, e.name, e.bare"
 _SAID_BY = """
 WITH s, t, r MATCH (m:Memory {id: r.memory_id}) WHERE m.stale = false AND m.deleted_at IS NULL
 RETURN s.name, t.name, r.relation, m.relative_path, m.repository, r.lines
@@ -272,7 +274,7 @@ LINKS_FROM = f"""
 UNWIND $ids AS i MATCH (s:Entity {{id: i}})
 WITH s MATCH (s)-[r:RELATED_TO]->(t:Entity) WHERE r.relation = $relation {_SAID_BY}"""
 DEFINITIONS = """
-UNWIND $names AS n MATCH (c:Chunk {bare: n}) WITH c WHERE c.deleted_at IS NULL
+UNWIND $ids AS i MATCH (c:Chunk {bare: i}) WITH c WHERE c.deleted_at IS NULL
 MATCH (m:Memory)-[:HAS_CHUNK]->(c) WHERE m.stale = false AND m.deleted_at IS NULL
 WITH m, c.symbol AS symbol, min(c.start_line) AS line, min(c.kind) AS kind
 RETURN symbol, kind, m.relative_path, m.repository, line

@@ -7,19 +7,12 @@ from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from marksweep.stores.graph.base import Counts, DeletedRow, Nodes, Survey
+from marksweep.stores.graph.base import Counts, Nodes, Survey
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
 from marksweep.stores.graph.nouns import Kind
-from marksweep.stores.graph.rows import (
-    Row,
-    micros,
-    micros_or_none,
-    moment,
-    numbers,
-    plain,
-    survey_row,
-)
+from marksweep.stores.graph.reading import version
+from marksweep.stores.graph.rows import Row, micros, numbers, plain, survey_row
 
 BATCH_NODES = 1000
 """Nodes per transaction, during which the server answers no other client.
@@ -71,9 +64,8 @@ def survey(db: Connection, workspace_id: str) -> Survey:
 
 def survey_memories(db: Connection, workspace_id: str) -> Survey:
     """Read the version, then the memories' small columns."""
-    rows = db.read(workspace_id, cypher.VERSION)
-    memories = db.read(workspace_id, cypher.SURVEY_MEMORIES)
-    return Survey(int(rows[0][0] or 0) if rows else 0, tuple(map(survey_row, memories)))
+    read = version(db, workspace_id)
+    return Survey(read, tuple(map(survey_row, db.read(workspace_id, cypher.SURVEY_MEMORIES))))
 
 
 def _columns(db: Connection, workspace_id: str, statement: str, count: int) -> list[array[int]]:
@@ -144,22 +136,6 @@ def restore(db: Connection, workspace_id: str, nodes: Nodes) -> Nodes:
         entities |= _first(of_entities)
         chunks |= _first(rows)
     return Nodes(tuple(sorted(memories)), tuple(sorted(chunks)), tuple(sorted(entities)))
-
-
-def deleted(
-    db: Connection,
-    workspace_id: str,
-    *,
-    before: datetime | None = None,
-    plan_id: str | None = None,
-) -> tuple[DeletedRow, ...]:
-    """Fetch soft-deleted nodes."""
-    given = {"before": micros_or_none(before), "plan_id": plan_id}
-    found: list[DeletedRow] = []
-    for kind in sorted(Kind):
-        rows = db.read(workspace_id, cypher.DELETED[kind], given)
-        found += [DeletedRow(kind, str(row[0]), moment(row[1]), str(row[2])) for row in rows]
-    return tuple(found)
 
 
 def purge(db: Connection, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 
-from marksweep.stores.graph.base import Item, Nodes
+from marksweep.stores.graph.base import Item
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
 from marksweep.stores.graph.falkor.writing import (
@@ -59,31 +59,6 @@ def _pages(db: Connection, workspace_id: str, kind: Kind, batch: int) -> Iterato
     while page := db.read(workspace_id, cypher.PAGES[kind], after=after, limit=batch):
         yield page
         after = page[-1][0]
-
-
-def nodes_with_edges(db: Connection, workspace_id: str, nodes: Nodes) -> list[Item]:
-    """Fetch nodes, the chunks of the memories among them, and every edge that touches them."""
-
-    def read(statement: str, ids: Sequence[str]) -> list[Row]:
-        return db.read(workspace_id, statement, ids=[plain(i) for i in ids]) if ids else []
-
-    memories = read(cypher.MEMORIES, nodes.memories)
-    chunk_rows = read(cypher.CHUNKS_OF, nodes.memories)
-    chunk_rows += read(cypher.CHUNKS_BY_ID, nodes.chunks)
-    chunks = {str(row[0]): chunk_of(workspace_id, row) for row in chunk_rows}
-    mentions = read(cypher.MENTIONS_OF_CHUNKS, list(chunks))
-    mentions += read(cypher.MENTIONS_OF_ENTITIES, nodes.entities)
-    relations = read(cypher.RELATIONS_OF_MEMORIES, nodes.memories)
-    relations += read(cypher.RELATIONS_FROM, nodes.entities)
-    relations += read(cypher.RELATIONS_TO, nodes.entities)
-    entities = read(cypher.ENTITIES_BY_ID, nodes.entities)
-    return [
-        *(memory_of(workspace_id, row) for row in memories),
-        *chunks.values(),
-        *(entity_of(workspace_id, row) for row in entities),
-        *dict.fromkeys(Mention(*map(str, row)) for row in mentions),
-        *dict.fromkeys(relation_of(row) for row in relations),
-    ]
 
 
 def load(db: Connection, workspace_id: str, items: Collection[Item]) -> None:

@@ -148,7 +148,7 @@ def alias_cells(aliases: Iterable[Alias]) -> list[list[str]]:
 def remove(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
     """Erase memories immediately, with what only they hold."""
     ids = [plain(each) for each in memory_ids]
-    chunks = db.read(workspace_id, cypher.CHUNKS_OF, ids=ids)
+    chunks = db.read(workspace_id, cypher.CHUNKS_OF_MEMORIES, ids=ids)
     let_go = db.read(workspace_id, cypher.MENTIONED_BY, ids=ids)
     mentioned = {"ids": [row[0] for row in let_go]}
     _, _, memories, entities, _ = db.write(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -10,13 +9,15 @@ from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+from marksweep.stores.graph import reading
 from marksweep.stores.graph.base import Item, Nodes
 from marksweep.stores.graph.nouns import Kind
-from marksweep.stores.graph.sqlite import fetching, runs, search, sweep, transfer, writing
+from marksweep.stores.graph.sqlite import runs, search, sweep, transfer, writing
 from marksweep.stores.graph.sqlite.connection import Database
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+Opened = TypeVar("Opened")
 
 PURGE_BATCH = {Kind.MEMORY: 1000, Kind.CHUNK: 5000, Kind.ENTITY: 5000}
 """Nodes erased per transaction. Other writers wait for at most one; readers do not wait.
@@ -27,8 +28,8 @@ with five chunks each take about a quarter of a second.
 
 
 def _in(
-    transaction: Callable[[Database], AbstractContextManager[sqlite3.Connection]],
-    work: Callable[Concatenate[sqlite3.Connection, Given], Result],
+    transaction: Callable[[Database], AbstractContextManager[Opened]],
+    work: Callable[Concatenate[Opened, Given], Result],
 ) -> Callable[Concatenate[SqliteGraphStore, Given], Result]:
     """Make a method that runs work in one transaction."""
 
@@ -46,21 +47,21 @@ class SqliteGraphStore:
     def __init__(self, path: str | Path) -> None:
         self.db = Database(Path(path))
 
-    fetch = _in(Database.reading, fetching.fetch)
-    find = _in(Database.reading, fetching.find)
-    links = _in(Database.reading, fetching.links)
-    definitions = _in(Database.reading, fetching.definitions)
-    entities = _in(Database.reading, fetching.entities)
-    files = _in(Database.reading, runs.files)
-    file_at = _in(Database.reading, runs.file_at)
+    fetch = _in(Database.snapshot, reading.fetch)
+    find = _in(Database.snapshot, reading.find)
+    links = _in(Database.snapshot, reading.links)
+    definitions = _in(Database.snapshot, reading.definitions)
+    entities = _in(Database.snapshot, reading.entities)
+    files = _in(Database.snapshot, reading.files)
+    file_at = _in(Database.snapshot, reading.file_at)
     survey = _in(Database.reading, sweep.survey)
     survey_memories = _in(Database.reading, sweep.survey_memories)
     ids = _in(Database.reading, sweep.ids)
-    deleted = _in(Database.reading, sweep.deleted)
+    deleted = _in(Database.snapshot, reading.deleted)
     counts = _in(Database.reading, sweep.counts)
 
     workspaces = _in(Database.reading, runs.workspaces)
-    version = _in(Database.reading, runs.version)
+    version = _in(Database.snapshot, reading.version)
 
     put = _in(Database.writing, writing.put)
     copy = _in(Database.writing, writing.copy)
@@ -80,7 +81,7 @@ class SqliteGraphStore:
     acquire = _in(Database.writing, runs.acquire)
     renew = _in(Database.writing, runs.renew)
     release = _in(Database.writing, runs.release)
-    runs = _in(Database.reading, runs.runs)
+    runs = _in(Database.snapshot, reading.runs)
     search = _in(Database.reading, search.search)
 
     def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
@@ -99,8 +100,8 @@ class SqliteGraphStore:
     ) -> Iterator[Item]:
         """Stream nodes, then the edges that touch them."""
         if nodes is not None:
-            with self.db.reading() as db:
-                yield from transfer.nodes_with_edges(db, workspace_id, nodes)
+            with self.db.snapshot() as found:
+                yield from reading.nodes_with_edges(found, workspace_id, nodes)
             return
         for page in transfer.PAGES:
             after: transfer.Mark = None

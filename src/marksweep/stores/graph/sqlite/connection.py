@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from marksweep.search.ranking import marked
 from marksweep.search.words import stemmed
 from marksweep.stores import database
 from marksweep.stores.database import Schema, statements_of
 from marksweep.stores.graph.base import SCHEMA_VERSION
-from marksweep.stores.graph.rows import bare
+from marksweep.stores.graph.reading import Statements
+from marksweep.stores.graph.rows import Row, bare
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.schema import MIGRATIONS, SCHEMA
 
@@ -44,6 +47,29 @@ class Database(database.Database):
     def __init__(self, path: Path) -> None:
         schema = Schema(SCHEMA_VERSION, _upgrade, SETTINGS, words=("chunk_words",))
         super().__init__(path, schema, timeout=BUSY_SECONDS, readers=READERS)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Reader]:
+        """Read from one snapshot of the file."""
+        with self.reading() as db:
+            yield Reader(db)
+
+
+class Reader:
+    """A connection that runs the statements of `reading`."""
+
+    statements: Statements = sql
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def read_all(
+        self, workspace_id: str, statements: Sequence[str], params: Mapping[str, object]
+    ) -> list[list[Row]]:
+        """Run statements in a workspace, all with the same parameters."""
+        given: dict[str, Any] = {"ws": number(self._db, workspace_id), **params}
+        pick(self._db, given.pop("ids", ()))
+        return [self._db.execute(statement, given).fetchall() for statement in statements]
 
 
 def add_functions(db: sqlite3.Connection) -> None:

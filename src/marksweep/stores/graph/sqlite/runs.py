@@ -8,26 +8,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from marksweep.errors import NotFound
-from marksweep.stores.graph.base import FileRow, Nodes, Run, Seen
+from marksweep.stores.graph.base import Nodes, Run, Seen
 from marksweep.stores.graph.leases import is_dead
 from marksweep.stores.graph.nouns import CODE_INDEXER
-from marksweep.stores.graph.rows import file_row, micros, plain, run_of
+from marksweep.stores.graph.rows import micros, plain, run_of
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import advance, number, pick
+from marksweep.stores.graph.sqlite.connection import advance, pick
 from marksweep.stores.graph.sqlite.sweep import revive
-
-
-def files(db: sqlite3.Connection, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
-    """Fetch the known files of a repository."""
-    given = (number(db, workspace_id), plain(repository), CODE_INDEXER)
-    return tuple(file_row(row) for row in db.execute(sql.FILES, given))
-
-
-def file_at(db: sqlite3.Connection, workspace_id: str, file_path: str) -> str | None:
-    """Return the id of a file's code memory."""
-    given = (number(db, workspace_id), plain(file_path), CODE_INDEXER)
-    row = db.execute(sql.FILE_AT, given).fetchone()
-    return str(row[0]) if row else None
 
 
 def begin_run(db: sqlite3.Connection, workspace_id: str, run: Run) -> None:
@@ -91,25 +78,9 @@ def mark_stale(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[s
     return db.execute(sql.MARK_STALE, given).rowcount
 
 
-def runs(
-    db: sqlite3.Connection, workspace_id: str, repository: str | None = None
-) -> tuple[Run, ...]:
-    """Fetch runs, newest first."""
-    rows = db.execute(
-        sql.RUNS, (number(db, workspace_id), None if repository is None else plain(repository))
-    )
-    return tuple(run_of(row) for row in rows)
-
-
 def workspaces(db: sqlite3.Connection) -> tuple[str, ...]:
     """List the workspaces that are not empty."""
     return tuple(name for (name,) in db.execute(sql.WORKSPACES))
-
-
-def version(db: sqlite3.Connection, workspace_id: str) -> int:
-    """Return the workspace's version."""
-    row = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone()
-    return int(row[1]) if row else 0
 
 
 def acquire(

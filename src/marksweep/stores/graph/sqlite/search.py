@@ -9,10 +9,10 @@ import msgspec
 
 from marksweep.search.ranking import MAX_POSTINGS, Asked, Match, candidates, finding, ranked
 from marksweep.stores.graph.base import GraphHit, GraphQuery
-from marksweep.stores.graph.rows import HIT_CHUNK, Cell, Row, hits, micros_or_none, plain
+from marksweep.stores.graph.reading import entities_of
+from marksweep.stores.graph.rows import HIT_CHUNK, Cell, Row, filters, hits
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import key, mark, number
-from marksweep.stores.graph.sqlite.fetching import entities_of
+from marksweep.stores.graph.sqlite.connection import Reader, key, mark, number
 
 Given = dict[str, Cell]
 """The parameters of a search."""
@@ -25,19 +25,14 @@ def search(db: sqlite3.Connection, workspace_id: str, query: GraphQuery) -> tupl
         return ()
     given: Given = {
         "ws": number(db, workspace_id),
-        "repository": None if query.repository is None else plain(query.repository),
-        "path": None if query.path is None else plain(query.path).rstrip("/"),
-        "since": micros_or_none(query.since),
-        "until": micros_or_none(query.until),
-        "as_of": micros_or_none(query.as_of),
-        "at": micros_or_none(query.as_of or query.now),
+        **filters(query),
         "sources": msgspec.json.encode(query.sources).decode(),
         "languages": msgspec.json.encode(query.languages).decode(),
         "tags": msgspec.json.encode(query.tags).decode(),
         "limit": query.limit,
     }
     rows = _found(db, given, asked) if asked.words else db.execute(sql.NEWEST, given).fetchall()
-    mentioned = entities_of(db, workspace_id, [str(row[HIT_CHUNK]) for row in rows])
+    mentioned = entities_of(Reader(db), workspace_id, [str(row[HIT_CHUNK]) for row in rows])
     return hits(workspace_id, rows, mentioned)
 
 

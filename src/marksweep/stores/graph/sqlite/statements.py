@@ -196,28 +196,33 @@ DROP_ALIASES = f"DELETE FROM alias WHERE ws = ? AND keep IN {_PICKED}"
 
 # Fetching
 
-MEMORIES = f"SELECT {_MEMORY} FROM memory m WHERE m.ws = ? AND m.id IN {_PICKED}"
+VERSION = "SELECT version FROM workspace WHERE ws = :ws"
+_CHUNKS_OF = """
+temp.picked p CROSS JOIN memory m ON m.ws = :ws AND m.id = p.id
+CROSS JOIN chunk c ON c.ws = :ws AND c.memory_key = m.key"""
+_MENTIONED = """
+CROSS JOIN mention n ON n.ws = :ws AND n.chunk_key = c.key
+CROSS JOIN entity e ON e.key = n.entity_key"""
+_MENTIONED_IN = f"temp.picked p CROSS JOIN chunk c ON c.ws = :ws AND c.id = p.id {_MENTIONED}"
+MEMORIES = f"SELECT {_MEMORY} FROM memory m WHERE m.ws = :ws AND m.id IN {_PICKED}"
 CHUNKS_OF_MEMORIES = f"""
-SELECT {_CHUNK} FROM temp.picked p CROSS JOIN memory m ON m.ws = ?1 AND m.id = p.id
-CROSS JOIN chunk c ON c.ws = ?1 AND c.memory_key = m.key
-CROSS JOIN chunk_text t ON t.key = c.text_key
+SELECT {_CHUNK} FROM {_CHUNKS_OF} CROSS JOIN chunk_text t ON t.key = c.text_key
 ORDER BY c.position, c.id"""
-CHUNKS_BY_ID = f"{_CHUNKS} WHERE c.ws = ? AND c.id IN {_PICKED}"
-ENTITIES_BY_ID = f"SELECT {_ENTITY} FROM entity e WHERE e.ws = ? AND e.id IN {_PICKED}"
+CHUNKS_BY_ID = f"{_CHUNKS} WHERE c.ws = :ws AND c.id IN {_PICKED}"
+ENTITIES_BY_ID = f"SELECT {_ENTITY} FROM entity e WHERE e.ws = :ws AND e.id IN {_PICKED}"
 LIVE_ENTITIES = (
-    f"SELECT {_ENTITY} FROM entity e WHERE e.ws = ? AND e.deleted_at IS NULL ORDER BY e.id"
+    f"SELECT {_ENTITY} FROM entity e WHERE e.ws = :ws AND e.deleted_at IS NULL ORDER BY e.id"
 )
-ENTITIES_OF_CHUNKS = f"""
-SELECT c.id, {_ENTITY} FROM temp.picked p CROSS JOIN chunk c ON c.ws = ?1 AND c.id = p.id
-CROSS JOIN mention n ON n.ws = ?1 AND n.chunk_key = c.key
-CROSS JOIN entity e ON e.key = n.entity_key ORDER BY c.id, e.id"""
+ENTITIES_OF_CHUNKS = f"SELECT c.id, {_ENTITY} FROM {_MENTIONED_IN} ORDER BY c.id, e.id"
+ENTITIES_OF_MEMORIES = f"SELECT c.id, {_ENTITY} FROM {_CHUNKS_OF} {_MENTIONED} ORDER BY c.id, e.id"
 RELATIONS_OF_MEMORIES = f"""
 SELECT s.id, t.id, r.relation, r.memory_id, r.lines FROM relation r
 JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
-WHERE r.ws = ? AND r.memory_id IN {_PICKED} ORDER BY 4, 1, 2, 3"""
-ENTITIES_BY_LAST_PART = f"SELECT key, name, bare FROM entity WHERE ws = ? AND bare IN {_PICKED}"
+WHERE r.ws = :ws AND r.memory_id IN {_PICKED} ORDER BY 4, 1, 2, 3"""
+ENTITIES_BY_LAST_PART = f"SELECT id, name, bare FROM entity WHERE ws = :ws AND bare IN {_PICKED}"
 _LINK = """
-SELECT s.name, t.name, r.relation, m.relative_path, m.repository, r.lines FROM temp.keyed n"""
+SELECT s.name, t.name, r.relation, m.relative_path, m.repository, r.lines
+FROM temp.picked p CROSS JOIN entity n ON n.ws = :ws AND n.id = p.id"""
 _SAID_BY = """
 JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
 JOIN memory m ON m.ws = :ws AND m.id = r.memory_id
@@ -236,10 +241,10 @@ GROUP BY m.key, c.symbol ORDER BY m.repository, m.relative_path, 5, c.symbol"""
 
 FILES = f"""
 SELECT {", ".join(FILE_COLUMNS)} FROM memory
-WHERE ws = ? AND repository = ? AND source = ? ORDER BY relative_path"""
+WHERE ws = :ws AND repository = :repository AND source = :source ORDER BY relative_path"""
 FILE_AT = """
 SELECT id FROM memory
-WHERE ws = ? AND file_path = ? AND source = ? AND deleted_at IS NULL
+WHERE ws = :ws AND file_path = :path AND source = :source AND deleted_at IS NULL
 ORDER BY last_seen_at DESC, id LIMIT 1"""
 BEGIN_RUN = """
 INSERT OR REPLACE INTO run (ws, run_id, repository, filter, started_at, finished_at, seen, stale)
@@ -262,7 +267,8 @@ UPDATE memory SET stale = 1, version = :version
 WHERE ws = :ws AND source = :source AND stale = 0 AND deleted_at IS NULL AND id IN {_PICKED}"""
 RUNS = """
 SELECT run_id, repository, filter, started_at, finished_at, seen, stale FROM run
-WHERE ws = ?1 AND (?2 IS NULL OR repository = ?2) ORDER BY started_at DESC, run_id DESC"""
+WHERE ws = :ws AND (:repository IS NULL OR repository = :repository)
+ORDER BY started_at DESC, run_id DESC"""
 
 # Collection
 
@@ -314,16 +320,13 @@ UPDATE entity SET deleted_at = NULL, deleted_by = '', version = :version
 WHERE ws = :ws AND deleted_at IS NOT NULL AND (id IN {_PICKED} OR key IN (
     SELECT n.entity_key FROM temp.picked p CROSS JOIN chunk c ON c.ws = :ws AND c.id = p.id
     CROSS JOIN mention n ON n.ws = :ws AND n.chunk_key = c.key)) RETURNING id"""
-DELETED = """
-SELECT kind, id, deleted_at, deleted_by FROM (
-    SELECT 'memory' AS kind, id, deleted_at, deleted_by FROM memory
-    WHERE ws = :ws AND deleted_at IS NOT NULL
-    UNION ALL SELECT 'chunk', id, deleted_at, deleted_by FROM chunk
-    WHERE ws = :ws AND deleted_at IS NOT NULL
-    UNION ALL SELECT 'entity', id, deleted_at, deleted_by FROM entity
-    WHERE ws = :ws AND deleted_at IS NOT NULL)
-WHERE (:before IS NULL OR deleted_at < :before) AND (:plan_id IS NULL OR deleted_by = :plan_id)
-ORDER BY kind, id"""
+DELETED = {
+    kind: f"""
+SELECT id, deleted_at, deleted_by FROM {kind} WHERE ws = :ws AND deleted_at IS NOT NULL
+    AND (:before IS NULL OR deleted_at < :before) AND (:plan_id IS NULL OR deleted_by = :plan_id)
+ORDER BY id"""
+    for kind in ("memory", "chunk", "entity")
+}
 PURGEABLE = {
     "memory": f"""
 SELECT key, id FROM memory
@@ -396,22 +399,19 @@ EXPORT_RELATIONS = """
 SELECT s.id, t.id, r.relation, r.memory_id, r.lines FROM relation r
 JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
 WHERE r.ws = ? ORDER BY r.source_key, r.target_key, r.relation, r.memory_id LIMIT ? OFFSET ?"""
-MENTIONS_OF_CHUNKS = """
-SELECT c.id, e.id FROM temp.picked p CROSS JOIN chunk c ON c.ws = ?1 AND c.id = p.id
-CROSS JOIN mention n ON n.ws = ?1 AND n.chunk_key = c.key
-CROSS JOIN entity e ON e.key = n.entity_key ORDER BY 1, 2"""
+MENTIONS_OF_CHUNKS = f"SELECT c.id, e.id FROM {_MENTIONED_IN} ORDER BY 1, 2"
 MENTIONS_OF_ENTITIES = """
-SELECT c.id, e.id FROM temp.picked p CROSS JOIN entity e ON e.ws = ?1 AND e.id = p.id
+SELECT c.id, e.id FROM temp.picked p CROSS JOIN entity e ON e.ws = :ws AND e.id = p.id
 CROSS JOIN mention n ON n.entity_key = e.key CROSS JOIN chunk c ON c.key = n.chunk_key
 ORDER BY 1, 2"""
-RELATIONS_OF_ENTITIES = """
+RELATIONS_FROM = """
 SELECT s.id, t.id, r.relation, r.memory_id, r.lines
-FROM temp.picked p CROSS JOIN entity s ON s.ws = ?1 AND s.id = p.id
-CROSS JOIN relation r ON r.ws = ?1 AND r.source_key = s.key
-CROSS JOIN entity t ON t.key = r.target_key
-UNION
+FROM temp.picked p CROSS JOIN entity s ON s.ws = :ws AND s.id = p.id
+CROSS JOIN relation r ON r.ws = :ws AND r.source_key = s.key
+CROSS JOIN entity t ON t.key = r.target_key ORDER BY 1, 2, 3, 4"""
+RELATIONS_TO = """
 SELECT s.id, t.id, r.relation, r.memory_id, r.lines
-FROM temp.picked p CROSS JOIN entity t ON t.ws = ?1 AND t.id = p.id
+FROM temp.picked p CROSS JOIN entity t ON t.ws = :ws AND t.id = p.id
 CROSS JOIN relation r ON r.target_key = t.key CROSS JOIN entity s ON s.key = r.source_key
 ORDER BY 1, 2, 3, 4"""
 ADOPT_CHUNKS = """

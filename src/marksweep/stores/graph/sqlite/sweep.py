@@ -8,17 +8,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
 
-from marksweep.stores.graph.base import Counts, DeletedRow, Nodes, Survey
+from marksweep.stores.graph.base import Counts, Nodes, Survey
 from marksweep.stores.graph.nouns import Kind
-from marksweep.stores.graph.rows import (
-    Cell,
-    micros,
-    micros_or_none,
-    moment,
-    numbers,
-    plain,
-    survey_row,
-)
+from marksweep.stores.graph.rows import Cell, micros, numbers, plain, survey_row
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import advance, key, number, pick
 from marksweep.stores.graph.sqlite.writing import drop_chunks, drop_entities, drop_memories
@@ -114,25 +106,6 @@ def revive(db: sqlite3.Connection, ws: int, version: int, nodes: Nodes) -> Nodes
 
 def _ids(db: sqlite3.Connection, statement: str, given: dict[str, Cell]) -> tuple[str, ...]:
     return tuple(sorted(row[0] for row in db.execute(statement, given).fetchall()))
-
-
-def deleted(
-    db: sqlite3.Connection,
-    workspace_id: str,
-    *,
-    before: datetime | None = None,
-    plan_id: str | None = None,
-) -> tuple[DeletedRow, ...]:
-    """Fetch soft-deleted nodes."""
-    given = {
-        "ws": number(db, workspace_id),
-        "before": micros_or_none(before),
-        "plan_id": plan_id,
-    }
-    return tuple(
-        DeletedRow(Kind(kind), node_id, moment(at), by)
-        for kind, node_id, at, by in db.execute(sql.DELETED, given)
-    )
 
 
 def purge(

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
-from marksweep.stores.graph.base import Item, Nodes
+from marksweep.stores.graph.base import Item
 from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Kind, Memory, Mention, Relation
 from marksweep.stores.graph.rows import (
     Row,
@@ -18,7 +18,7 @@ from marksweep.stores.graph.rows import (
     relation_of,
 )
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import advance, number, pick
+from marksweep.stores.graph.sqlite.connection import advance, number
 from marksweep.stores.graph.sqlite.writing import (
     Placed,
     keys,
@@ -75,32 +75,6 @@ PAGES: tuple[Page, ...] = (
     _relation_page,
 )
 """Pages of a graph except its aliases, in the order they are read."""
-
-
-def nodes_with_edges(db: sqlite3.Connection, workspace_id: str, nodes: Nodes) -> list[Item]:
-    """Fetch nodes, the chunks of the memories among them, and every edge that touches them."""
-    ws = number(db, workspace_id)
-    pick(db, map(plain, nodes.memories))
-    memories = [memory_of(workspace_id, row) for row in db.execute(sql.MEMORIES, (ws,))]
-    of_memories = db.execute(sql.CHUNKS_OF_MEMORIES, (ws,)).fetchall()
-    relations = [relation_of(row) for row in db.execute(sql.RELATIONS_OF_MEMORIES, (ws,))]
-    pick(db, map(plain, nodes.chunks))
-    by_id = db.execute(sql.CHUNKS_BY_ID, (ws,)).fetchall()
-    chunks = {row[0]: chunk_of(workspace_id, row) for row in (*of_memories, *by_id)}
-    pick(db, chunks)
-    mentions = [Mention(*row) for row in db.execute(sql.MENTIONS_OF_CHUNKS, (ws,))]
-    pick(db, map(plain, nodes.entities))
-    entities = [entity_of(workspace_id, row) for row in db.execute(sql.ENTITIES_BY_ID, (ws,))]
-    if entities:
-        mentions += [Mention(*row) for row in db.execute(sql.MENTIONS_OF_ENTITIES, (ws,))]
-        relations += [relation_of(row) for row in db.execute(sql.RELATIONS_OF_ENTITIES, (ws,))]
-    return [
-        *memories,
-        *chunks.values(),
-        *entities,
-        *dict.fromkeys(mentions),
-        *dict.fromkeys(relations),
-    ]
 
 
 def aliases(db: sqlite3.Connection, workspace_id: str) -> list[Alias]:

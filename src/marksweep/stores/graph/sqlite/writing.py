@@ -261,7 +261,7 @@ def merge(db: sqlite3.Connection, workspace_id: str, keep: str, gone: Sequence[s
     """Make entities aliases of another, and move their edges to it."""
     ws, version = advance(db, workspace_id)
     pick(db, [plain(keep)])
-    kept = db.execute(sql.ENTITIES_BY_ID, (ws,)).fetchone()
+    kept = db.execute(sql.ENTITIES_BY_ID, {"ws": ws}).fetchone()
     if kept is None:
         return 0
     merged = [each for each in keys(db, ws, Kind.ENTITY, gone) if each != keep]
