@@ -227,8 +227,8 @@ MUTANTS = (
     Mutant(
         "budget: the hard limit is the soft limit",
         "core/budget.py",
-        "if used > self.hard_limit:",
-        "if used > self.soft_limit:",
+        "if used > self.hard_limit or ",
+        "if used > self.soft_limit or ",
     ),
     Mutant(
         "budget: the lines ignore what must stay",
@@ -590,8 +590,15 @@ MUTANTS = (
     Mutant(
         "last resort: the user's words go before results are trimmed",
         "strategies/last_resort.py",
-        "        yield from self._trim(context, context.yields, excess())\n",
-        "        yield from self.at_last(context)\n",
+        "                yield proposal\n        yield from self._trim(",
+        "                yield proposal\n        yield from self.at_last(context)\n"
+        "        yield from self._trim(",
+    ),
+    Mutant(
+        "last resort: at the hard limit what is unanswered is never trimmed",
+        "strategies/last_resort.py",
+        "if context.pressure is Pressure.HARD:",
+        "if context.pressure > Pressure.HARD:",
     ),
     Mutant(
         "last resort: the end of a text goes",
@@ -608,7 +615,7 @@ MUTANTS = (
     Mutant(
         "session: roots may go",
         "session/history.py",
-        "        self._refuse_roots(roots)\n",
+        "        self._refuse_roots(context)\n",
         "",
     ),
     Mutant(

@@ -40,10 +40,17 @@ def test_a_provider_that_counts_more_tokens_leaves_less_room_in_ours() -> None:
 
 @pytest.mark.parametrize(
     ("used", "pressure"),
-    [(900, Pressure.NONE), (901, Pressure.SOFT), (950, Pressure.SOFT), (951, Pressure.HARD)],
+    [(900, Pressure.NONE), (901, Pressure.SOFT), (949, Pressure.SOFT), (950, Pressure.HARD)],
 )
-def test_a_limit_is_crossed_by_what_is_over_it(used: int, pressure: Pressure) -> None:
+def test_the_soft_limit_is_crossed_above_it_and_the_hard_one_reached_at_it(
+    used: int, pressure: Pressure
+) -> None:
     assert Budget.of(1000).pressure_at(used) is pressure
+
+
+def test_a_collection_that_stops_at_the_limit_does_not_start_the_next() -> None:
+    budget = Budget.at_limit(1000)
+    assert [budget.pressure_at(used) for used in (1000, 1001)] == [Pressure.NONE, Pressure.HARD]
 
 
 def test_a_target_above_the_threshold_is_refused_and_both_are_named() -> None:

@@ -22,8 +22,8 @@ BUDGET = Budget.of(1000)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def test_nothing_is_due_up_to_the_soft_line_a_step_above_it_and_all_above_the_hard_line() -> None:
-    assert [due(used, BUDGET, 0) for used in (900, 901, 950, 951)] == [
+def test_nothing_is_due_up_to_the_soft_line_a_step_above_it_and_all_from_the_hard_line_on() -> None:
+    assert [due(used, BUDGET, 0) for used in (900, 901, 949, 950)] == [
         Due.NOTHING,
         Due.STEP,
         Due.STEP,
@@ -89,8 +89,8 @@ def test_the_wait_doubles_with_every_futile_pass_and_has_a_ceiling() -> None:
 
 def test_more_pressure_ends_the_wait_early() -> None:
     backoff = Backoff(used=940, change=10, wait=100)
-    assert due(950, BUDGET, 11, backoff) is Due.NOTHING
-    assert due(951, BUDGET, 11, backoff) is Due.FULL
+    assert due(949, BUDGET, 11, backoff) is Due.NOTHING
+    assert due(950, BUDGET, 11, backoff) is Due.FULL
 
 
 def test_between_the_lines_a_plan_is_carried_out_only_if_it_pays_soon() -> None:

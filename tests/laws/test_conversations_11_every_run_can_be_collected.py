@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from marksweep import tidy, validate
 from marksweep.conversation import Conversation
 from marksweep.core.budget import Budget
+from marksweep.dialects import read, written
 from marksweep.errors import ContextOverflow, OverLimitWarning
 from marksweep.messages import FunctionCall, Message, Part, Role, count_message, starts_turn
-from marksweep.plugins import GCConfig, load_gc_plugin
+from marksweep.plugins import GCConfig, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.session import Session, Tool
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
@@ -22,6 +23,9 @@ from tests.laws.talking import PROVIDERS, each_strategy
 LIMIT = 3_000
 LINES = "\n".join(f"{n:5}\tvalue_{n} = compute(value_{n - 1}, {n})" for n in range(1, 1_200))
 """Several times the limit."""
+
+SUMMARIZING = {"gc_summarize", "gc_hybrid"}
+"""Plugins that keep what they cannot summarise, unless it does not fit the limit."""
 
 
 def huge(dialect: str, *, is_answered: bool) -> list[Any]:
@@ -156,11 +160,45 @@ def test_one_request_with_sixty_calls_finishes_under_every_plugin(name: str) -> 
         call = FunctionCall(f"c{calls}", "read", {"path": f"{calls}.py"})
         return Message(Role.MODEL, (Part(function_call=call),))
 
-    def read(arguments: Any) -> str:
-        lines = 9_000 if calls == 40 else 200
-        return "\n".join(f"{arguments['path']}: line {n} says so" for n in range(lines))
+    def read_file(path: str) -> str:
+        lines = 9_000 if calls == 40 else 200  # the fortieth is larger than the window
+        return "\n".join(f"{path}: line {n} says so" for n in range(lines))
 
-    chat = Session(respond, context_limit=20_000, tools=[Tool("read", "Read a file.", read)])
+    chat = Session(respond, context_limit=20_000, tools=[Tool("read", "Read a file.", read_file)])
     chat.set_gc_plugin(load_gc_plugin(name), GCConfig())
     assert chat.send_message("look at all files").text == "done"
-    assert chat.get_context_usage()["percent_used"] <= 100
+    assert calls == 61, "no request was refused as too long"
+    collections = chat.get_gc_history()
+    assert len(collections) > 5
+    assert all(result.success for result in collections)
+
+
+@pytest.mark.parametrize("name", sorted({*BUILT_IN} - SUMMARIZING))
+@settings(max_examples=20)
+@given(data=st.data())
+def test_at_the_hard_limit_only_what_must_stay_keeps_a_plugin_from_its_target(
+    name: str, data: st.DataObject
+) -> None:
+    beats: list[Any] = [Said("fix the parser")]
+    for n in range(data.draw(st.integers(1, 6))):
+        wrote = f"step {n}: " + f"I found value_{n} in the parser and think about it. " * 6
+        result = "\n".join(f"line {k} of {n}" for k in range(data.draw(st.integers(20, 400))))
+        calls = (Call("read", {"path": f"{n}.py"}, result),) if data.draw(st.booleans()) else ()
+        beats.append(Answered(wrote, calls=calls))
+        if not calls:
+            beats.append(Said(f"and then {n}?" + data.draw(st.sampled_from(["", f"\n\n{LINES}"]))))
+    system = ("be brief " * data.draw(st.sampled_from([1, 400])),)
+    dialect = data.draw(st.sampled_from(PROVIDERS))
+    before = read(render_script(Script(tuple(beats), system), dialect), dialect).messages
+    config = GCConfig(preserve_recent_turns=data.draw(st.integers(0, 5)))
+    window = int(sum(map(count_message, before)) * 100 / config.pressure_percent)
+    usage: Any = {"context_limit": window, "percent_used": config.pressure_percent}
+    after, _ = load_gc_plugin(name).collect(before, usage, config, GCTriggerReason.THRESHOLD)
+    assert validate(written(after, dialect), dialect) == []
+    if sum(map(count_message, after)) > window * config.target_percent / 100:
+        last = max(at for at, message in enumerate(before) if message.role is Role.MODEL)
+        while before[last - 1].role is Role.MODEL:
+            last -= 1
+        may_go = [m for m in before[:last] if m.role is not Role.SYSTEM and not starts_turn(m)]
+        assert not {m.message_id for m in may_go} & {m.message_id for m in after}
+        assert max(count_message(m) for m in after if m.role is not Role.SYSTEM) < 400

@@ -36,10 +36,10 @@ class Collected(NamedTuple):
 
     @property
     def is_hard(self) -> bool:
-        """Whether the hard limit was crossed, or the provider refused."""
+        """Whether the hard limit was reached, or the provider refused."""
         percent = 100 * self.result.tokens_before / self.limit
         overflow = self.result.trigger_reason is GCTriggerReason.OVERFLOW
-        return overflow or int(100 * percent) > 100 * self.config.pressure_percent
+        return overflow or int(100 * percent) >= 100 * self.config.pressure_percent
 
 
 def spared(recent: Sequence[Message], *, is_hard: bool) -> list[Message]:

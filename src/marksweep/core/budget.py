@@ -1,7 +1,8 @@
 """Budget: how much room there is, where a collection starts and stops, and whether one is due.
 
 Usage crosses a limit only if it is above it; usage exactly at a limit has not crossed it. So a
-collection that stops exactly where the next one would start does not trigger it.
+collection that stops exactly where the next one would start does not trigger it. The hard limit is
+reached at it: no collection stops there.
 
 Few deep collections are cheaper than many small ones: every sweep makes the provider read again
 what follows its first cut. If its prompt cache is cold, that happens anyway, so then a collection
@@ -75,7 +76,7 @@ class Budget(msgspec.Struct, frozen=True):
     target: int
     """Where a collection stops."""
     hard_limit: int
-    """Above this PRESERVABLE content may go."""
+    """From here on PRESERVABLE content may go."""
     cold_limit: int = MAX_LIMIT
     """Over this a collection is due while the prompt cache is cold; at most the soft limit counts.
     """
@@ -160,7 +161,7 @@ class Budget(msgspec.Struct, frozen=True):
 
     def pressure_at(self, used: int) -> Pressure:
         """Return the pressure at this usage."""
-        if used > self.hard_limit:
+        if used > self.hard_limit or used == self.hard_limit > self.soft_limit:
             return Pressure.HARD
         return Pressure.SOFT if used > self.soft_limit else Pressure.NONE
 

@@ -76,7 +76,7 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target_percent: float = msgspec.field(default_factory=lambda: from_environment(TARGET))
     """Stop here."""
     pressure_percent: float = msgspec.field(default_factory=lambda: from_environment(PRESSURE))
-    """Above this PRESERVABLE content may go too: the hard limit. 0: not before the window
+    """From here on PRESERVABLE content may go too: the hard limit. 0: not before the window
     overflows, and collect continuously."""
     max_turns: int | None = None
     """Collect when there are more turns than this."""
@@ -85,8 +85,8 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     check_before_send: bool = True
     """Check before each request, not only after each answer."""
     preserve_recent_turns: int = PRESERVE_RECENT_TURNS
-    """Newest turns whose words stay, and their newest work; above the hard limit the user's words.
-    """
+    """Newest turns whose words stay, and their newest work; from the hard limit on, the user's
+    words, of which bulky pastes are trimmed."""
     pinned_turn_indices: Sequence[int] = []
     """Turns that stay whole, by number from 0. A turn keeps its number when others go."""
     plugin_config: Mapping[str, object] = {}

@@ -170,7 +170,7 @@ class Run:
             render=lambda segments: transcript([self.heap.message(s) for s in segments]),
             label=lambda: f"{SUMMARY}{ledger.next_summary()}",
         )
-        target = request.target(self.tokens_before)
+        self._full_target = target = request.target(self.tokens_before)
         weight = self._notice_weight()
         self._notifies = 0 < weight < self.tokens_before - target
         room = max(0, target - weight) if self._notifies else target
@@ -190,6 +190,9 @@ class Run:
         context = PlanningContext(
             self.before, roots, now, self._target, pressure, limit=self._limit, yields=yields
         )
+        if self._notifies and self._target < context.held() <= self._full_target:
+            self._notifies = False  # a notice would be what misses the target
+            context = context.aiming_at(self._full_target)
         last_resort = FitByTrimming(self.heap.texts, self.heap.trimmed)
         lines = self.heap.gaps() if self.counts is None else None  # a host cannot count a line
         return make_plan(context, strategy, last_resort=last_resort, lines=lines)

@@ -8,7 +8,7 @@ that would break this has failed, and the history is unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import count
 from textwrap import shorten
@@ -200,9 +200,9 @@ class _Changes:
     def plan(self, now: datetime) -> Plan:
         """Check what it did step by step, and refuse it if one step is not allowed."""
         snapshot = replace(self._heap.snapshot(), segments=tuple(self._segments))
-        roots = self._heap.staying(self._segments, self._protection, Pressure.HARD).roots
-        self._refuse_roots(roots)
-        context = PlanningContext(snapshot, roots, now, None, Pressure.HARD)
+        roots, yields = self._heap.staying(self._segments, self._protection, Pressure.HARD)
+        context = PlanningContext(snapshot, roots, now, None, Pressure.HARD, yields=yields)
+        self._refuse_roots(context)
         builder = PlanBuilder(context)
         for i in self._removed():
             name = self._segments[i].segment_id
@@ -211,7 +211,8 @@ class _Changes:
             shorter = self._heap.revised(self._segments[i], message)
             if shorter.tokens >= self._segments[i].tokens:
                 raise Refused(f"it changed {message.message_id} and did not make it shorter.")
-            builder.take(Proposal((i,), Action.TRIM, self._reason(message.message_id), shorter))
+            trimmed = Proposal((i,), Action.TRIM, self._reason(message.message_id), shorter)
+            builder.take(trimmed, context.may_yield)
         for position, message in self._added():
             note = self._heap.stand_in(message, position, now)
             builder.add_note(Proposal((), Action.RECALL, self._reason(note.segment_id), note))
@@ -222,15 +223,16 @@ class _Changes:
             )
         return plan
 
-    def _refuse_roots(self, roots: Mapping[int, str]) -> None:
-        touched = [*self._removed(), *(i for i, _ in self._changed())]
-        for i in touched:
-            if i in roots:
+    def _refuse_roots(self, context: PlanningContext) -> None:
+        """Refuse what was done to a root, but for a trim where its bulk yields to the limit."""
+        trimmed = [i for i, _ in self._changed() if not context.may_yield((i,), in_place=True)]
+        for i in (*self._removed(), *trimmed):
+            if i in context.roots:
                 segment = self._segments[i]
                 said = shorten(segment.text, EXCERPT_CHARS, placeholder="…")
                 raise Refused(
                     f"it removed or changed {segment.segment_id} ({said}), which must stay: "
-                    f"{roots[i]}."
+                    f"{context.roots[i]}."
                 )
 
     def _removed(self) -> list[int]:

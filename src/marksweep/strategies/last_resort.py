@@ -4,6 +4,7 @@ To reach the target, once everything that may go was offered:
 
 1. the bulkiest results of what recency protects are trimmed, and older pastes of the user
 2. such results become one line each, the oldest first
+3. from the hard limit on, the bulkiest results and pastes of all that must stay are trimmed
 
 To fit the limit, whatever the strategy offered:
 
@@ -26,7 +27,7 @@ import msgspec
 from marksweep.core.context import PlanningContext, Yield
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Text, TextPath
-from marksweep.model import Action, Segment
+from marksweep.model import Action, Pressure, Segment
 from marksweep.sections import (
     MAX_CHARACTERS,
     Gap,
@@ -67,10 +68,15 @@ class FitByTrimming:
         self._trimmed = trimmed
 
     def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
-        """Trim the bulkiest results that recency protects, and what the user pasted before."""
+        """Trim the bulkiest results that recency protects, and what the user pasted before.
+
+        If the next request may fail, then also those of what the model has not answered.
+        """
         yielding = [i for i, far in context.yields.items() if far is not Yield.LIMIT]
         yield from self._trim(context, yielding, excess())
         yield from self._mask(context, yielding)
+        if context.pressure is Pressure.HARD:
+            yield from self._trim(context, context.yields, excess())
 
     def to_limit(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
         """Take what may go, then trim what must stay."""
