@@ -8,7 +8,14 @@ import pytest
 from marksweep.errors import BadInput
 from marksweep.ledger import InstructionSource
 from marksweep.messages import Message, Role
-from marksweep.plugins import GCConfig, GCPlugin, GCResult, GCTriggerReason, load_gc_plugin
+from marksweep.plugins import (
+    ContextUsage,
+    GCConfig,
+    GCPlugin,
+    GCResult,
+    GCTriggerReason,
+    load_gc_plugin,
+)
 from tests.plugins.histories import budget_for, full, ids, say, talk, unpaired, weigh, words
 
 QUIET = {"notify_on_gc": False}
@@ -341,6 +348,18 @@ class TestWaitingForTheBetterMoment:
 
     def test_over_the_pressure_line_nothing_is_put_off(self) -> None:
         assert collect(talk(10), limit=1050, pays_within_turns=1.0)[1].tokens_freed > 0
+
+    def test_on_a_cold_cache_a_collection_starts_sooner_and_is_not_put_off(self) -> None:
+        history, config = talk(10), GCConfig(preserve_recent_turns=2)
+        plugin = load_gc_plugin("gc_truncate", {**QUIET, "pays_within_turns": 1.0})
+        warm = full(history, limit=1300)
+        cold: ContextUsage = {**warm, "is_cache_cold": True}
+        assert 75 < warm["percent_used"] < 80
+        assert plugin.should_collect(warm, config) == (False, None)
+        assert plugin.should_collect(cold, config) == (True, GCTriggerReason.THRESHOLD)
+        for usage, is_collected in ((warm, False), (cold, True)):
+            _, result = plugin.collect(history, usage, config, GCTriggerReason.THRESHOLD)
+            assert (result.tokens_freed > 0) is is_collected
 
     def test_what_somebody_asked_for_is_not_put_off(self) -> None:
         by_hand = GCTriggerReason.MANUAL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -164,6 +165,26 @@ def test_our_figures_follow_what_the_provider_reports(protocol: str, model: Mode
     reported = len(str(model.bodies[-1]["messages"])) // 4
     ours = chat.get_context_usage()["total_tokens"]
     assert ours == pytest.approx(reported, rel=0.35)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "usage", "expected"),
+    [
+        ("openai", {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 4}}, (9, 4)),
+        ("openai", {"prompt_tokens": 9, "prompt_tokens_details": None}, (9, None)),
+        ("anthropic", {"input_tokens": 5, "cache_read_input_tokens": 4}, (9, 4)),
+        ("anthropic", {"input_tokens": 5, "cache_creation_input_tokens": 4}, (9, None)),
+        ("openai", None, (0, None)),
+    ],
+)
+def test_what_came_from_the_cache_is_read_from_the_answer(
+    protocol: str, usage: object, expected: tuple[int, int | None], model: Model
+) -> None:
+    content = "fine" if protocol == "openai" else [{"type": "text", "text": "fine"}]
+    said = {"role": "assistant", "content": content}
+    model.raw(json.dumps({"choices": [{"message": said}], "content": content, "usage": usage}))
+    found = provider(protocol, model).complete([Message.from_text(Role.USER, "hi")]).usage
+    assert (found.input_tokens, found.cached_tokens) == expected
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

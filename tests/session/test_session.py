@@ -21,6 +21,7 @@ from marksweep.plugins import (
 )
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.session import Answer, Happened, Session, SessionEvent, Tool, Usage
+from marksweep.stores.memory import MemoryStore
 from tests.plugins.histories import text, unpaired, weigh, words
 
 QUIET = {"notify_on_gc": False}
@@ -66,6 +67,53 @@ def test_without_a_plugin_nothing_is_collected() -> None:
     talk(chat, 10)
     assert chat.get_context_usage()["percent_used"] > 100
     assert chat.get_gc_history() == ()
+
+
+class Reporting:
+    """A model that reports how much of each request came from its prompt cache."""
+
+    dialect = "openai_chat"
+
+    def __init__(self, cached_tokens: int | None) -> None:
+        self.cached_tokens = cached_tokens
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Answer:
+        said = Message.from_text(Role.MODEL, text(20, "reply"))
+        return Answer(said, Usage(weigh(messages), 20, self.cached_tokens))
+
+
+def most_used(cached_tokens: int | None, cache_minutes: float = 5.0) -> float:
+    """How full the context of a long talk was at most after an answer."""
+    chat = Session(
+        Reporting(cached_tokens), context_limit=1000, counter=words, cache_minutes=cache_minutes
+    )
+    chat.set_gc_plugin(load_gc_plugin("gc_truncate", QUIET), GCConfig(preserve_recent_turns=2))
+    used: list[float] = []
+    for _ in range(60):
+        chat.send_message(text(1))
+        used.append(chat.get_context_usage()["percent_used"])
+    assert chat.get_gc_history()
+    assert all(result.tokens_freed > 0 for result in chat.get_gc_history())
+    return max(used)
+
+
+def test_while_the_prompt_cache_is_cold_a_collection_starts_sooner() -> None:
+    warm = most_used(cached_tokens=500)
+    assert 77 < warm <= 80
+    assert most_used(cached_tokens=None) == warm, "without a report it is warm for five minutes"
+    assert most_used(cached_tokens=0) <= 75, "the provider found nothing in its cache"
+    assert most_used(cached_tokens=None, cache_minutes=0) <= 75, "its lifetime has passed"
+
+
+def test_a_reopened_session_knows_when_it_last_made_a_request() -> None:
+    store = MemoryStore()
+    first = Session(echo, counter=words, store=store)
+    assert first.get_context_usage()["is_cache_cold"], "nothing was sent yet"
+    first.send_message("hello")
+    assert not first.get_context_usage()["is_cache_cold"]
+    assert not Session(echo, counter=words, store=store).get_context_usage()["is_cache_cold"]
+    again = Session(echo, counter=words, store=store, cache_minutes=0)
+    assert again.get_context_usage()["is_cache_cold"]
 
 
 def sent_and_left(config: GCConfig) -> tuple[int, int]:

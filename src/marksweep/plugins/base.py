@@ -60,6 +60,8 @@ class ContextUsage(TypedDict, total=False):
     context_limit: int
     tokens_remaining: int
     turns: int
+    is_cache_cold: bool
+    """Whether the provider has nothing of the next request in its prompt cache."""
 
 
 class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

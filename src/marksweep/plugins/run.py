@@ -14,6 +14,7 @@ import msgspec
 
 from marksweep.collector import Collector
 from marksweep.core.budget import Due, is_time
+from marksweep.core.budget import due as due_at
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import make_plan
 from marksweep.core.strategy import Strategy
@@ -116,9 +117,11 @@ class Request(msgspec.Struct, frozen=True):
     def should_wait(self, plan: Plan) -> bool:
         """Whether to wait: nobody asked for a collection, and the prompt cache is worth more."""
         most = self.options.pays_within_turns
-        if most is None or self.pressure is Pressure.HARD or self.reason not in DEFERRABLE:
+        if most is None or self.reason not in DEFERRABLE:
             return False
-        return bool(plan.steps) and not is_time(Due.STEP, plan.cost, most)
+        is_cold = self.usage.get("is_cache_cold", False)
+        wanted = Due.FULL if is_cold or self.pressure is Pressure.HARD else Due.STEP
+        return bool(plan.steps) and not is_time(wanted, plan.cost, most)
 
 
 class ExternalEntry(msgspec.Struct, frozen=True):
@@ -350,7 +353,7 @@ def due(usage: ContextUsage, config: GCConfig) -> GCTriggerReason | None:
     used, limits = used_of(usage), config.limits(FULL_BASIS_POINTS)
     if not config.auto_trigger:
         return None
-    if limits.pressure_at(used) > Pressure.NONE:
+    if due_at(used, limits, 0, is_cold=usage.get("is_cache_cold", False)) is not Due.NOTHING:
         return GCTriggerReason.THRESHOLD
     if config.max_turns is not None and usage.get("turns", 0) > config.max_turns:
         return GCTriggerReason.TURN_LIMIT

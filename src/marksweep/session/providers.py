@@ -37,6 +37,8 @@ class Usage(msgspec.Struct, frozen=True):
 
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int | None = None
+    """Input tokens that came from its prompt cache; None: it did not say."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -112,9 +114,14 @@ class OpenAIProvider(Model):
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             raise ModelError(f"{self._model} answered without choices.")
         usage = plain.get("usage")
+        details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
         return Answer(
             _message(choices[0].get("message"), self.dialect),
-            _usage(usage, "prompt_tokens", "completion_tokens"),
+            Usage(
+                _number(usage, "prompt_tokens") or 0,
+                _number(usage, "completion_tokens") or 0,
+                _number(details, "cached_tokens"),
+            ),
         )
 
 
@@ -149,14 +156,18 @@ class AnthropicProvider(Model):
             ]
         plain = _asked(self._endpoint, body)
         said = {"role": "assistant", "content": plain.get("content")}
+        usage = plain.get("usage")
+        cached = _number(usage, "cache_read_input_tokens")
+        fresh = _number(usage, "input_tokens") or 0
+        written_to_cache = _number(usage, "cache_creation_input_tokens") or 0
         return Answer(
             _message(said, self.dialect),
-            _usage(plain.get("usage"), "input_tokens", "output_tokens", *CACHED),
+            Usage(
+                fresh + (cached or 0) + written_to_cache,
+                _number(usage, "output_tokens") or 0,
+                cached,
+            ),
         )
-
-
-CACHED = ("cache_read_input_tokens", "cache_creation_input_tokens")
-"""Input that Anthropic counts beside `input_tokens`."""
 
 
 def _asked(endpoint: Endpoint, body: Mapping[str, object]) -> Mapping[str, object]:
@@ -183,12 +194,7 @@ def _message(raw: object, dialect: str) -> Message:
     return msgspec.structs.replace(history.messages[0], message_id="")
 
 
-def _usage(plain: object, given: str, said: str, *also_given: str) -> Usage:
-    if not isinstance(plain, dict):
-        return Usage()
-
-    def number(key: str) -> int:
-        value = plain.get(key)
-        return value if isinstance(value, int) else 0
-
-    return Usage(number(given) + sum(map(number, also_given)), number(said))
+def _number(plain: object, key: str) -> int | None:
+    """Read a count of tokens; None if there is none."""
+    value = plain.get(key) if isinstance(plain, dict) else None
+    return value if isinstance(value, int) else None

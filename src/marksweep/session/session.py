@@ -17,6 +17,7 @@ from threading import RLock
 import msgspec
 
 from marksweep.conversation import RECALL_TOKENS
+from marksweep.core.budget import CACHE_MINUTES, PromptCache
 from marksweep.errors import (
     BadInput,
     ContextOverflow,
@@ -30,6 +31,7 @@ from marksweep.ledger import BudgetSnapshot, ChildKind, InstructionBudget, Instr
 from marksweep.ledger.budget import CONTEXT_LIMIT
 from marksweep.ledger.entries import KIND_POLICY
 from marksweep.messages import Counter, Message, Part, Role, count_message
+from marksweep.model import utc_now
 from marksweep.plugins.base import (
     ContextUsage,
     GCConfig,
@@ -77,10 +79,12 @@ class Session:
         history: Sequence[Message] = (),
         store: Store | None = None,
         workspace: str = "session",
+        cache_minutes: float = CACHE_MINUTES,
     ) -> None:
         """Begin or reopen a session: one that is in the store continues where it was.
 
-        Without a store it is kept in memory, with all that plugins remove.
+        Without a store it is kept in memory, with all that plugins remove. While the provider's
+        prompt cache is cold, a collection starts sooner; it lives `cache_minutes`.
         """
         self._provider = provider if isinstance(provider, Provider) else CallableProvider(provider)
         self._context_limit = context_limit
@@ -101,6 +105,7 @@ class Session:
             counter=self._count,
             turns=self.budget.turns,
         )
+        self._cache = PromptCache(cache_minutes, self._history.heap.last_arrival())
         self.budget.follow_heap(lambda: self._history.heap, self._count)
         self.budget.reserve_summaries(self._history.summaries())
         self._credit_summaries()
@@ -227,6 +232,7 @@ class Session:
             "context_limit": self._context_limit,
             "tokens_remaining": max(0, self._context_limit - total),
             "turns": self._history.turns,
+            "is_cache_cold": self._cache.is_cold(utc_now()),
         }
 
     def ledger(self) -> BudgetSnapshot:
@@ -250,6 +256,7 @@ class Session:
             context_limit=self._context_limit,
             system_instructions=named.system_instructions if named else "",
             counter=self._counter,
+            cache_minutes=self._cache.minutes,
         )
         spec = choose_gc(inline=inline_config, profile=named)
         if spec is not None:
@@ -293,8 +300,11 @@ class Session:
 
     def _request(self) -> Message:
         counted = self._total()
+        self._cache = self._cache.requested(utc_now())
         answer = self._provider.complete(self.history, self.tools)
         self._calibration = self._calibration.observe(counted, answer.usage.input_tokens)
+        if answer.usage.cached_tokens is not None:
+            self._cache = self._cache.reported(answer.usage.cached_tokens)
         ratio = self._calibration.ratio_at(self._context_limit)
         self.budget.context_limit = max(1, round(self._context_limit / ratio))
         return self._history.append(answer.message)
