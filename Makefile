@@ -28,7 +28,7 @@ test: .venv/.dev  ## all tests
 	@tools/browser.sh
 	$(PY) -m pytest $(PARALLEL)
 
-test-loaded: .venv/.dev  ## all tests beside four busy processes, ROUNDS times
+test-loaded: .venv/.dev  ## all tests with four busy processes, ROUNDS times
 	@tools/browser.sh
 	WORKERS=$(WORKERS) $(PY) tools/loaded.py $(or $(ROUNDS),1)
 
@@ -48,12 +48,12 @@ conformance: .venv/.dev .node/.ready  ## the protocol's own suite and inspector,
 .clients/%.ready: tools/clients.sh
 	@tools/clients.sh $*
 
-# A client that cannot be installed is told in the table; it fails there if it was named.
+# A client that cannot be installed is reported in the table; it is a failure if it was named.
 clients: .venv/.dev  ## the real coding agents, from npm and PyPI, through `marksweep wrap`; CLIENTS="claude pi" chooses; KILLS=10 only kills the proxy
 	@$(MAKE) --keep-going --silent $(patsubst %,.clients/%.ready,node $(or $(CLIENTS),$(ALL_CLIENTS))) || true
 	$(PY) -m tests.clients $(CLIENTS) $(if $(KILLS),--kills $(KILLS))
 
-adapters: .venv/.dev  ## agent frameworks with their own fake models, newest and oldest, each in an environment of its own
+adapters: .venv/.dev  ## agent frameworks with their own fake models, newest and oldest, each in its own environment
 	$(PY) -m tests.adapters
 
 bench: .venv/.dev  ## speed and memory as ratios in one run; prints the table of the README
@@ -78,16 +78,16 @@ soak: .venv/.dev  ## ten minutes of fifty clients at four servers that share dat
 bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, searching
 	$(PY) -m benchmarks indexing graph
 
-bench-search: .venv/.dev  ## how well search finds code, beside FTS5 and bm25s on the same files
+bench-search: .venv/.dev  ## how well search finds code, compared with FTS5 and bm25s on the same files
 	$(PY) -m benchmarks.search
 
-bench-quality: .venv/.dev  ## strategies against recorded runs in MARKSWEEP_DATA, beside the clairvoyant
+bench-quality: .venv/.dev  ## strategies on recorded runs in MARKSWEEP_DATA, compared with the clairvoyant bound
 	$(PY) -m benchmarks.quality
 
 judge: .venv/.dev  ## strategies by a language model on MARKSWEEP_DATA: contexts, and scores where there is a GPU
 	$(PY) -m benchmarks.judge
 
-bench-replay: .venv/.dev  ## a hundred made-up transcripts of 20k tokens through the replay lab
+bench-replay: .venv/.dev  ## a hundred synthetic transcripts of 20k tokens through the replay lab
 	$(PY) -m benchmarks replay
 
 nightly: .venv/.dev  ## the laws on fifty times as many examples, new ones every time

@@ -1,1 +1,1 @@
-"""Figures, measured: each module has `rows()`; `python -m benchmarks` prints them all."""
+"""Benchmarks: each module has `rows()`; `python -m benchmarks` prints them all."""

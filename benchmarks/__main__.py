@@ -1,8 +1,8 @@
 """Run the benchmarks and print the table of the README.
 
 python -m benchmarks                     all
-python -m benchmarks segments            only those named
-python -m benchmarks mcp --minutes 10    the long run of fifty clients, for memory
+python -m benchmarks segments            only these
+python -m benchmarks mcp --minutes 10    a longer run of fifty clients, to see memory growth
 """
 
 from __future__ import annotations

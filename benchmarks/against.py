@@ -3,9 +3,9 @@
     git worktree add --detach /tmp/before COMMIT
     python -m benchmarks.against /tmp/before [PACKAGE] [--queries 30] [--rounds 5]
 
-Each version runs in a separate process. The two take turns at every step: index the same package,
-then answer the same docstrings and names. Each step is measured by the clock and in processor time
-(of the version, its worker and its embedded server). Of each step the fastest round counts, because
+Each version runs in a separate process. The two alternate at every step: index the same package,
+then answer the same docstrings and names. Each step is measured in wall time and in processor time
+(of the version, its worker and its embedded server). The fastest round of each step counts, because
 other work on the machine only adds to a time. The range is that of the ratios of single rounds.
 """
 
@@ -36,7 +36,7 @@ from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 
 MOST = 1.1
-"""How many times the other's time it may take. On a busy machine runs differ by more than that."""
+"""Allowed ratio of its time to the other's. On a busy machine runs differ by more than that."""
 STORES = ("SQLite", "FalkorDB")
 HERE = Path(__file__).resolve().parent.parent
 
@@ -53,7 +53,7 @@ Pair = tuple[Times, Times]
 
 
 class Ask(Protocol):
-    """Let a version index into a store, or search it; return how long it took."""
+    """Make a version index into a store, or search it; return how long it took."""
 
     def __call__(self, store: str, query: str | None = None) -> Times: ...
 
@@ -62,13 +62,13 @@ def processor_seconds(server: Path) -> float:
     """Return the processor time of this process, of workers that ended, and of a live server."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = time.process_time() + children.ru_utime + children.ru_stime
-    if server.exists():  # the number of the server's own clock, as clock_getcpuclockid(3) makes it
+    if server.exists():  # the id of the server's CPU clock, as clock_getcpuclockid(3) computes it
         used += time.clock_gettime((~int(server.read_text()) << 3) | 2)
     return used
 
 
 def answer(tree: Path, folder: Path) -> None:
-    """Time the version of marksweep that this process runs, one line of input after the other."""
+    """Time the version of marksweep that this process runs, one line of input at a time."""
     store: GraphStore | None = None
     server = folder
     for number, line in enumerate(sys.stdin):
@@ -94,7 +94,7 @@ def answer(tree: Path, folder: Path) -> None:
 
 @contextmanager
 def version(checkout: Path, tree: Path) -> Iterator[Ask]:
-    """Run a checkout in an environment of its own, which the processes it starts have too."""
+    """Run a checkout in a separate environment, which the processes it starts inherit."""
     with tempfile.TemporaryDirectory(prefix="marksweep-bench-") as folder:
         venv.create(folder, symlinks=True)
         paths = [str(checkout.resolve() / "src"), sysconfig.get_path("purelib")]

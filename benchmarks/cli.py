@@ -1,4 +1,4 @@
-"""The command line: how soon help is there, and a session of fifty megabytes analysed."""
+"""The command line: the time of `--help`, and of analysing a session of fifty megabytes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _analyze(folder: Path, margin: str, what: str) -> Iterator[Row]:
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """How a process went."""
+    """The result of a process."""
 
     code: int
     seconds: float
@@ -74,11 +74,11 @@ def _run(command: list[str], folder: Path | None = None) -> Ran:
 
 
 def write_session(path: Path, size: int, margin: str = "\t") -> int:
-    """Write a session as Claude Code keeps it, of about so many bytes; give how many.
+    """Write a session as Claude Code keeps it, of about so many bytes; return how many.
 
     An agent reads files of Python's standard library, edits them, greps and runs tests. `margin`
-    stands between the number and the text of a line: one character beyond ASCII makes Python hold
-    a whole output in two bytes per character.
+    goes between the number and the text of a line: one character outside ASCII makes Python store
+    a whole output with two bytes per character.
     """
     random = Random(5)
     library = Path(sysconfig.get_path("stdlib"))
@@ -112,7 +112,7 @@ def _line(name: str, kind: str, message: Mapping[str, object]) -> str:
 def _turn(
     random: Random, sources: list[tuple[str, list[str]]], margin: str
 ) -> tuple[str, dict[str, object], str]:
-    """Make one call: its tool, its arguments and what came of it."""
+    """Make one call: its tool, its arguments and its result."""
     name, lines = random.choice(sources)
     kind = random.random()
     if kind < 0.45:

@@ -1,4 +1,4 @@
-"""Figures for conversations: collecting, growing, and taking in one message more."""
+"""Conversations: collecting, growth, and adding one more message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ APPEND_MS = 1.0
 
 TIERS = ("superseded", "mask", "truncate")
 COLLECTED: tuple[str | tuple[str, ...], ...] = (*sorted(STRATEGIES), TIERS)
-"""All that have a name. None of them asks a model: summaries are extractive."""
+"""All named strategies. None of them calls a model: summaries are extractive."""
 
 
 def history(messages: int) -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ def history(messages: int) -> list[dict[str, Any]]:
 
 
 def seconds_to_collect(messages: list[dict[str, Any]], strategy: Choice) -> float:
-    """Time what a program waits for when a collection is due, by the default lines.
+    """Time what a program waits for when a collection is due, with the default limits.
 
     From the threshold down to the target: planned, swept and written for the next request.
     """
@@ -55,7 +55,7 @@ def seconds_to_collect(messages: list[dict[str, Any]], strategy: Choice) -> floa
 
 
 def seconds_to_append(messages: list[dict[str, Any]], times: int = 200) -> float:
-    """Time one message more and a look at the trigger; the median."""
+    """Time adding one message and checking the trigger; the median."""
     talk = Conversation(limit=10**9)
     talk.extend(messages)
     taken = []
@@ -68,7 +68,7 @@ def seconds_to_append(messages: list[dict[str, Any]], times: int = 200) -> float
 
 
 def measure(strategy: Choice, size: int) -> float:
-    """Give the seconds it takes to collect so many messages, after a few to warm up."""
+    """Return the seconds it takes to collect so many messages, after a few to warm up."""
     seconds_to_collect(history(200), strategy)
     return seconds_to_collect(history(size), strategy)
 

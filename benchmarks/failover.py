@@ -43,14 +43,14 @@ SECONDS = 1.0
 """How long writes go on before a kill."""
 
 WAIT_SECONDS = 30.0
-"""How long something may take to hold, on a busy machine."""
+"""How long to wait for a condition, on a busy machine."""
 
 KEPT = {
     "defaults": (),
     "appendonly yes, everysec": ("--save", "", "--appendonly", "yes"),
     "appendonly yes, always": ("--save", "", "--appendonly", "yes", "--appendfsync", "always"),
 }
-"""How a server is set up to keep what it has."""
+"""The durability settings of a server."""
 
 ALWAYS = KEPT["appendonly yes, always"]
 
@@ -62,22 +62,22 @@ BARS = {
     "min-replicas-to-write 1": "changed: False",
     "a node of a cluster": "refused",
 }
-"""What must be seen; the other rows say what is."""
+"""Results that must hold; the other rows only report."""
 
 
 class Engine(Protocol):
-    """One of the two, through marksweep's store."""
+    """One of the two servers, through marksweep's store."""
 
     def write(self, name: str) -> None:
         """Write, and return when the server has confirmed it."""
         ...
 
     def names(self) -> set[str]:
-        """Name what is there."""
+        """Return the names of what is stored."""
         ...
 
     def found(self, name: str) -> bool:
-        """Return whether a search finds it."""
+        """Whether a search finds it."""
         ...
 
     def lock(self) -> Any:  # noqa: ANN401 - a context manager of either engine
@@ -171,11 +171,11 @@ class Server:
             until(lambda: server.info("replication").get("master_link_status") == "up")
 
     def cut_off(self) -> None:
-        """Lose the link to the primary and keep what it has: port 9 answers nothing."""
+        """Cut the link to the primary and keep the data: nothing listens on port 9."""
         self.ask("REPLICAOF", "127.0.0.1", 9)
 
     def promote(self, at: int) -> None:
-        """Become the primary, and take over the port that clients know."""
+        """Become the primary, and take over the port that clients use."""
         self.ask("REPLICAOF", "NO", "ONE")
         self.ask("CONFIG", "SET", "port", at)
         self.port = at
@@ -191,19 +191,19 @@ class Server:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         with suppress(redis.RedisError):
             if holds():
                 return
         if time.monotonic() > deadline:
-            raise TimeoutError(f"it did not hold within {WAIT_SECONDS:g} s")
+            raise TimeoutError(f"the condition did not hold within {WAIT_SECONDS:g} s")
         time.sleep(0.01)
 
 
 class Bench:
-    """Servers of one engine, in a folder that is removed."""
+    """Servers of one engine, in a temporary folder."""
 
     def __init__(self, engine: type[Engine], folder: Path, stack: ExitStack) -> None:
         self._engine = engine
@@ -218,7 +218,7 @@ class Bench:
         return server
 
     def pair(self) -> tuple[Server, Server]:
-        """Give a primary with some writes and a replica in step with it."""
+        """Return a primary with some writes and a replica in step with it."""
         primary, replica = self.server(), self.server()
         write(primary, "before")
         replica.replicate(primary)
@@ -227,7 +227,7 @@ class Bench:
 
 
 def write(server: Server, name: str, count: int = WRITES) -> set[str]:
-    """Write so many; give those that were confirmed."""
+    """Write this many; return those that were confirmed."""
     names = [f"{name}{n}" for n in range(count)]
     with server.opened() as store:
         for each in names:
@@ -236,7 +236,7 @@ def write(server: Server, name: str, count: int = WRITES) -> set[str]:
 
 
 def kills(bench: Bench, kept: tuple[str, ...], times: int) -> str:
-    """Kill a server under constant writes, and count what was confirmed and is lost."""
+    """Kill a server under constant writes, and count confirmed writes that are lost."""
     server = bench.server(kept)
     confirmed: set[str] = set()
     lost: list[int] = []
@@ -258,7 +258,7 @@ def kills(bench: Bench, kept: tuple[str, ...], times: int) -> str:
 
 
 def replica(bench: Bench) -> str:
-    """Read and write at a replica."""
+    """Read from a replica, and write to it."""
     _, copy = bench.pair()
     with copy.opened() as store:
         there = len(store.names())
@@ -273,7 +273,7 @@ def replica(bench: Bench) -> str:
 
 
 def in_step(bench: Bench) -> str:
-    """Fail over to a replica that had everything."""
+    """Fail over to a replica that had all writes."""
     primary, copy = bench.pair()
     primary.kill()
     copy.promote(primary.port)
@@ -285,7 +285,7 @@ def in_step(bench: Bench) -> str:
 
 
 def lagging(bench: Bench) -> str:
-    """Fail over to a replica that had lost its link; let the old primary join."""
+    """Fail over to a replica that had lost its link; then the old primary rejoins."""
     primary, copy = bench.pair()
     copy.cut_off()
     late = write(primary, "late", 50)
@@ -306,7 +306,7 @@ def lagging(bench: Bench) -> str:
 
 
 def lease(bench: Bench, *, in_step: bool) -> str:
-    """Hold a workspace, fail over, and let another try to take it."""
+    """Hold a workspace, fail over, and try to take it from another process."""
     primary, copy = bench.pair()
     if not in_step:
         copy.cut_off()
@@ -336,11 +336,11 @@ def waiting(bench: Bench) -> str:
     copy.cut_off()
     write(primary, "late", 1)
     far = primary.ask("WAIT", 1, 1_000)
-    return f"gives {near} in {took:.1f} ms in step, {far} after a second when cut off"
+    return f"returns {near} in {took:.1f} ms in step, {far} after a second when cut off"
 
 
 def required(bench: Bench) -> str:
-    """Write to a primary that wants a replica in reach."""
+    """Write to a primary that requires a reachable replica."""
     primary, copy = bench.pair()
     primary.ask("CONFIG", "SET", "min-replicas-to-write", 1)
     write(primary, "near", 1)
@@ -371,7 +371,7 @@ def clustered(bench: Bench) -> str:
 
 
 def rows(times: int) -> Iterator[Row]:
-    """Try everything, on both engines."""
+    """Run every scenario on both engines."""
     scenarios: dict[str, Callable[[Bench], str]] = {
         **{what: lambda b, kept=kept: kills(b, kept, times) for what, kept in KEPT.items()},  # type: ignore[misc]
         "a replica in step": replica,

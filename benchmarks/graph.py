@@ -1,13 +1,13 @@
 """Collecting and searching a large graph, on SQLite and on FalkorDB.
 
     python -m benchmarks.graph [--memories 100000] [--store SQLite] [--store FalkorDB]
-    python -m benchmarks.graph --build FOLDER     build the graphs, or go on; measure later
-    python -m benchmarks.graph --built FOLDER     measure graphs that were built; they are used up
+    python -m benchmarks.graph --build FOLDER     build the graphs, or continue; measure later
+    python -m benchmarks.graph --built FOLDER     measure graphs that were built, and consume them
 
 A graph of memories with five chunks each, 10 % of the memories stale and 5 % of the chunks
-orphaned. Planned, deleted, purged while a reader fetches; beside it the original design's queries.
-Bars are judged by processor time, ours and the server's, so that other processes do not count;
-what a reader waits is judged by the clock.
+orphaned. It is planned, deleted and purged while a reader fetches; the original design's queries
+run for comparison. Bars are judged by processor time, ours and the server's, so that other
+processes do not count; the wait of a reader is judged by the clock.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ RETURN c.id AS chunk_id, c.workspace_id AS workspace_id, size(c.text) AS text_le
 AND NOT (:Chunk)-[:MENTIONS]->(e) AND NOT (e)-[:RELATED_TO]-(:Entity)
 RETURN e.id AS entity_id, e.name AS name, e.type AS type""",
 )
-"""What the original design asks to know what it would prune: stale, orphaned chunks, entities."""
+"""The original design's queries for what it would prune: stale, orphaned chunks, entities."""
 
 
 def words(rng: random.Random, count: int) -> str:
-    """Write words, few of them common and most of them rare, as in real text."""
+    """Return words, few of them common and most of them rare, as in real text."""
     return " ".join(f"word{int(VOCABULARY * rng.random() ** 3)}" for _ in range(count))
 
 
@@ -145,14 +145,14 @@ class Meter:
         return ours + float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
 
     def time(self, work: Callable[[], Result]) -> tuple[Result, float]:
-        """Run work and tell what it took."""
+        """Run work and return the processor time it took."""
         started = self.read()
         result = work()
         return result, self.read() - started
 
 
 def bench(name: str, store: GraphStore, folder: Path) -> Iterator[Row]:
-    """Measure a store that was filled."""
+    """Measure a filled store."""
     meter = Meter(store)
     counts = store.counts("bench")
     chunks = f"{counts.chunks:,} chunks"
@@ -183,7 +183,7 @@ def bench(name: str, store: GraphStore, folder: Path) -> Iterator[Row]:
 
 
 def purging(name: str, store: GraphStore, nodes: Nodes, meter: Meter) -> Iterator[Row]:
-    """Purge in two halves: one alone for the rate, one with a reader for what it waits."""
+    """Purge in two halves: one alone for the rate, one with a reader for its wait."""
     later = NOW + timedelta(days=8)
     halves = [Nodes(*(nodes.of(kind)[half::2] for kind in Kind)) for half in (0, 1)]
     gone, took = meter.time(lambda: store.purge("bench", halves[0], before=later))
@@ -206,7 +206,7 @@ def purging(name: str, store: GraphStore, nodes: Nodes, meter: Meter) -> Iterato
 
 
 def searches(store: GraphStore, meter: Meter) -> tuple[float, float]:
-    """Search for three words many times; give the median and the slow end in milliseconds."""
+    """Search for three words many times; return the median and the slow end in milliseconds."""
     rng = random.Random(11)
     times = []
     for _ in range(60):
@@ -225,7 +225,7 @@ def reading(store: GraphStore, memories: int, waits: list[float], stop: threadin
 
 
 def original(store: FalkorGraphStore) -> None:
-    """Ask what the original design asks, on the same graph."""
+    """Run the original design's queries on the same graph."""
     for statement in ORIGINAL_PLAN:
         store.query("bench", statement, {"workspace_id": "bench", "source": CODE_INDEXER})
 
@@ -237,7 +237,7 @@ OPENING: dict[str, Callable[[Path], GraphStore]] = {
 
 
 def build(memories: int, stores: Sequence[str], folder: Path) -> None:
-    """Fill each store, or go on where the last try was cut off."""
+    """Fill each store, or continue where the last attempt was interrupted."""
     for name in stores:
         store = OPENING[name](folder)
         mark = folder / f"{name}.batches"

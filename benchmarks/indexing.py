@@ -2,8 +2,8 @@
 
     python -m benchmarks.indexing [sqlite] [falkordb]
 
-Every run is a process of its own, as `marksweep index` would be; its own clock and its peak memory,
-with that of its parser, are what is measured.
+Every run is a separate process, as `marksweep index` would be. Its own time and its peak memory,
+with that of its parser, are measured.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KINDS = ("sqlite", "falkordb")
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """One run of two processes, the one that writes and the one that parses."""
+    """One run of two processes: one writes, one parses."""
 
     files: int
     seconds: float
@@ -63,7 +63,7 @@ def library(folder: Path) -> Path:
 
 
 def run(store: str, root: Path) -> Timing:
-    """Index in a process of its own."""
+    """Index in a separate process."""
     command = [sys.executable, "-m", "benchmarks.indexing", "--run", store, str(root)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     return msgspec.json.decode(done.stdout, type=Timing)
@@ -74,7 +74,7 @@ def opened(store: str) -> GraphStore:
 
 
 async def measured(store: str, root: Path) -> Timing:
-    """Index here, and look at the clock and the memory."""
+    """Index in this process; measure time and memory."""
     graph = opened(store)
     started = time.perf_counter()
     report = await index_codebase(root, store=graph, languages=["python"])
@@ -103,7 +103,7 @@ def change(root: Path, share: float) -> int:
 
 @contextmanager
 def place(kind: str, folder: Path) -> Iterator[str]:
-    """Give the address of a new store."""
+    """Return the address of a new store."""
     if kind == "sqlite":
         yield str(folder / "graph.db")
         return

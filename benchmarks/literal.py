@@ -1,7 +1,7 @@
-"""The obvious way to collect segments, to measure ours against.
+"""A naive segment collector, as a baseline.
 
-Written as one writes it first: a dictionary of sets of names, every pair of segments that shares a
-topic or tag linked, a stack, a list, `sorted`.
+It uses a dictionary of sets of names, links every pair of segments that shares a topic or tag, a
+stack, a list, and `sorted`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Candidate(NamedTuple):
 def candidates(
     segments: Sequence[Segment], roots: Collection[str], now: datetime
 ) -> list[Candidate]:
-    """Give what no root reaches, most dispensable first."""
+    """Return what no root reaches, most dispensable first."""
     links: dict[str, set[str]] = defaultdict(set)
     sharing: dict[tuple[str, str], list[str]] = defaultdict(list)
     for s in segments:

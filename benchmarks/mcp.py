@@ -33,7 +33,7 @@ CLIENTS = 50
 SECONDS = float(os.environ.get("MARKSWEEP_BENCH_SECONDS", "60"))
 SEGMENTS = 10_000
 SAMPLES = 20
-"""How often the server's memory is looked at, and progress is told."""
+"""How often the server's memory is sampled, and progress is printed."""
 SERVE = [sys.executable, "-m", "marksweep", "serve", "--tools", "all", "--log-level", "warning"]
 Call = Callable[[str, dict[str, Any]], Awaitable[None]]
 VERSION = "2026-07-28"
@@ -121,7 +121,7 @@ async def _timed(client: Client, number: int) -> float:
 
 
 def _work(name: str, number: int) -> tuple[str, dict[str, Any]]:
-    """Take turns: add a segment, look into the stash, pin the segment."""
+    """Alternate: add a segment, search the stash, pin the segment."""
     added = {"text": f"what was learnt in turn {number}", "segment_id": name, "type": "note"}
     return (
         ("context_add", {"segments": [added]}),
@@ -149,12 +149,12 @@ def _http(folder: Path) -> Iterator[Row]:
         ok=rate >= 200,
     )
     yield Row("… slowest of a hundred", "≤ 500 ms", f"{p99 * 1000:.0f} ms", ok=p99 <= 0.5)
-    lost, doubled = _audit(folder, added)
+    lost, duplicated = _audit(folder, added)
     yield Row(
-        f"… of {len(added):,} segments lost or doubled",
+        f"… of {len(added):,} segments lost or duplicated",
         "0",
-        f"{lost + doubled}",
-        ok=lost + doubled == 0,
+        f"{lost + duplicated}",
+        ok=lost + duplicated == 0,
     )
     growth = after / middle
     yield Row(
@@ -184,7 +184,7 @@ def _server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 
 async def _clients(address: str, calls: list[float], added: list[str], process: int) -> list[int]:
-    """Let all clients call for as long as it takes; sample the server's memory meanwhile."""
+    """Run all clients until the time is over; sample the server's memory meanwhile."""
     samples = []
     limits = httpx2.Limits(max_connections=CLIENTS, max_keepalive_connections=CLIENTS)
     async with httpx2.AsyncClient(timeout=60, limits=limits) as http:
@@ -201,7 +201,7 @@ async def _clients(address: str, calls: list[float], added: list[str], process: 
 
 
 def _tell(ends: float, calls: list[float], resident: int) -> None:
-    """Say how far it is, on stderr."""
+    """Print progress on stderr."""
     passed = SECONDS - (ends - time.monotonic())
     rate = len(calls) / max(1.0, passed)
     line = f"{passed:5.0f} s: {len(calls):,} calls, {rate:.0f} a second, {resident >> 20} MB"
@@ -227,7 +227,7 @@ MIX = 6
 
 
 def _mixed(name: str, step: int) -> tuple[str, dict[str, Any]]:
-    """Give one step of a round: add, search, pin; add, unpin the first, prune the second.
+    """Return one step of a round: add, search, pin; add, unpin the first, prune the second.
 
     Nothing stays pinned, so that what is live is bounded by the budget, as with a real agent.
     """
@@ -243,7 +243,7 @@ def _mixed(name: str, step: int) -> tuple[str, dict[str, Any]]:
 async def _call(
     http: httpx2.AsyncClient, address: str, tool: str, arguments: dict[str, Any]
 ) -> None:
-    """Make one call of the current protocol by hand: the SDK's client costs more than the server.
+    """Make one call of the current protocol without the SDK: its client costs more than the server.
 
     The tests use the SDK's client; here it would only measure itself, on the same two cores.
     """
@@ -257,7 +257,7 @@ async def _call(
 
 
 def _audit(folder: Path, added: list[str]) -> tuple[int, int]:
-    """Count segments that are nowhere, and those that are both live and swept."""
+    """Count segments that are lost, and those that are both live and swept."""
     context = Segments(folder / ".marksweep" / "store.db")
     live = {segment.segment_id for segment in context.list()}
     stashed = {hit.found.segment.segment_id for hit in context.search_stash(limit=10**7)}
@@ -272,7 +272,7 @@ def _resident(process: int) -> int:
 
 
 def _processor_seconds(process: int) -> float:
-    """Read the processor time a process has used: what others do does not count."""
+    """Read the processor time a process has used; other processes do not count."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,4 +1,4 @@
-"""What a conversation that goes on for ever holds in memory: it follows the window."""
+"""Memory of an endless conversation: it depends on the window, not on what has passed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESULT_CHARACTERS = 10_000
 
 
 def source(seed: int) -> str:
-    """Make a page of code: half of its names are new, half come again in every page."""
+    """Make a page of code: half of its names are new, half recur on every page."""
     chance = random.Random(seed)
 
     def name() -> str:
@@ -36,7 +36,7 @@ def source(seed: int) -> str:
 
 
 def steps() -> Iterator[list[dict[str, Any]]]:
-    """Read one file after the other, for ever."""
+    """Read one file after the other, forever."""
     number = 0
     while True:
         function = {"name": "read", "arguments": f'{{"path": "src/file_{number}.py"}}'}
@@ -49,7 +49,7 @@ def steps() -> Iterator[list[dict[str, Any]]]:
 
 
 def held_after(characters: Sequence[int], strategy: str) -> list[int]:
-    """Give the bytes that a conversation holds after so many characters; its stash is on disk."""
+    """Return the bytes that a conversation holds after so many characters; its stash is on disk."""
     found: list[int] = []
     with tempfile.TemporaryDirectory() as folder:
         tracemalloc.start()

@@ -51,7 +51,7 @@ def _call(name: str, path: str) -> Iterator[Message]:
 def seconds_to_collect(name: str, messages: list[Message]) -> float:
     """Time a collection from the threshold down to the target; tokens are counted beforehand.
 
-    A plugin that learns what it sees collects a little before, as it would in a session.
+    A plugin that learns from what it sees makes a small collection first, as in a session.
     """
     counter = CountOnce()
     total = sum(map(counter, messages))
@@ -75,7 +75,7 @@ def seconds_to_collect(name: str, messages: list[Message]) -> float:
 
 
 def measure(name: str, size: int) -> float:
-    """Give the seconds it takes to collect so many messages, after a few to warm up."""
+    """Return the seconds it takes to collect so many messages, after a few to warm up."""
     seconds_to_collect(name, history(200))
     return seconds_to_collect(name, history(size))
 
@@ -88,7 +88,7 @@ def rows() -> Iterator[Row]:
 
 
 def _check() -> Row:
-    """Time what a session does for a message beside asking the model: take it in and look."""
+    """Time what a session does for a message apart from calling the model: add it and check."""
     session = Session(lambda _: "yes", context_limit=10**9, history=history(10_000))
     session.set_gc_plugin(load_gc_plugin("gc_budget"), GCConfig())
     seconds = []

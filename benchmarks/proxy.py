@@ -20,7 +20,7 @@ import httpx
 from benchmarks.rows import Row
 
 REQUESTS = 40
-"""Requests of each kind that are timed, in turn."""
+"""Requests of each kind that are timed, alternating."""
 
 CONVERSATIONS = 200
 
@@ -28,7 +28,7 @@ MOST_MILLISECONDS = 15.0
 MOST_MEGABYTES = 600.0
 
 UNTOUCHED = {"authorization": "Bearer sk-ant-oat"}
-"""A header for which requests go straight through: the bare way."""
+"""A header for which requests are forwarded unchanged: the baseline."""
 
 
 class Echo(BaseHTTPRequestHandler):
@@ -50,7 +50,7 @@ class Echo(BaseHTTPRequestHandler):
 
 @contextmanager
 def running(limit: str) -> Iterator[tuple[httpx.Client, int]]:
-    """Run a proxy in front of the echo; give a client of it, and its process."""
+    """Run a proxy in front of the echo; yield a client of it, and its process."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +74,7 @@ def running(limit: str) -> Iterator[tuple[httpx.Client, int]]:
 
 
 def body(task: str, steps: int, lines: int) -> dict[str, Any]:
-    """Make a request with a history of so many calls."""
+    """Make a request with a history of this many calls."""
     messages: list[Any] = [{"role": "user", "content": task}]
     for n in range(steps):
         call = {"type": "tool_use", "id": f"t{n}", "name": "read", "input": {"path": f"{n}.py"}}
@@ -88,7 +88,7 @@ def body(task: str, steps: int, lines: int) -> dict[str, Any]:
 
 
 def latency() -> Row:
-    """Time requests of 100,000 tokens that grow by an exchange each, beside bare ones."""
+    """Time requests of 100,000 tokens that grow by an exchange each, against the baseline."""
     whole = body("a long task", 120, 56)
     taken: dict[bool, list[float]] = {True: [], False: []}
     with running("200k") as (client, _):
@@ -109,7 +109,7 @@ def latency() -> Row:
 
 
 def memory() -> Row:
-    """Run many conversations one after the other; look at what the process holds then."""
+    """Run many conversations one after the other; measure the memory of the process."""
     with running("30k") as (client, pid):
         client.post("/v1/messages", json=body("the first", 2, 5))
         before = megabytes(pid)

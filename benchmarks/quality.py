@@ -3,11 +3,11 @@
 python -m benchmarks.quality                    all tables
 python -m benchmarks.quality names 25           one extractor, one budget
 python -m benchmarks.quality cost               cost, and how often the prompt is rewritten
-python -m benchmarks.quality held               trajectories that no weight was chosen on
+python -m benchmarks.quality held               trajectories on which no weight was chosen
 python -m benchmarks.quality evidence           conversations only
 
 The data is found through MARKSWEEP_DATA. Every strategy of ours is measured through `Conversation`,
-as a program runs it; `trim_messages` runs in an environment of its own. Figures measure
+as a program runs it; `trim_messages` runs in its own environment. Figures measure
 availability: whether what the agent used next was still in its context. They do not measure success
 at the task; a miss is a cost, since the agent will often read it again.
 """
@@ -36,11 +36,11 @@ BUDGETS = (25, 10)
 CACHE = Path(tempfile.gettempdir()) / "marksweep-bounds"
 OURS = (ECONOMY, QUALITY)
 DEEP = "truncate to 60"
-"""Truncation, rarely and deep: what the cost of ours is read beside."""
+"""Truncation, rarely and deep: the reference for our cost."""
 COMPARED = (*REFERENCES, DEEP, *OURS, CLAIRVOYANT)
 
 SEEN = 60
-"""Trajectories of a set on which weights were chosen; those after them were never looked at."""
+"""Trajectories of a set on which weights were chosen; the others were never used."""
 HELD_OUT = 40
 """How many of the others are measured."""
 
@@ -52,17 +52,17 @@ TARGETS: dict[tuple[str, str, int], int] = {
     (QUALITY, "tokens", 25): 82,
     (ECONOMY, "tokens", 25): 74,
 }
-"""Mean gap closed that is asked for; of other extractors than `names` without the two long logs."""
+"""Required mean of the gap closed; for extractors other than `names`, without the two long logs."""
 
 COSTS = "economy at 25 %: cost ≤ 0.78 / 0.97 / 0.50"
 PRICES = Prices()
 """Prices of the table of costs: a cached token 0.1, one that is written to the cache 1.25."""
 BILLS = "economy: at most 1.1 × truncate to 60; prefix rewritten on at most 20 % of the requests"
-RECALLS = "asked for at 10 % / 25 %: LoCoMo 86 / 91, QMSum 32 / 55, BEAM 89 / 95"
+RECALLS = "required at 10 % / 25 %: LoCoMo 86 / 91, QMSum 32 / 55, BEAM 89 / 95"
 
 
 def main() -> int:
-    """Print the tables asked for."""
+    """Print the requested tables."""
     asked = sys.argv[1:]
     extractors = [name for name in EXTRACTORS if name in asked] or list(EXTRACTORS)
     budgets = [b for b in BUDGETS if str(b) in asked] or list(BUDGETS)
@@ -99,7 +99,7 @@ def trajectories(sets: dict[str, list[Case]], extractor: str, budget: int) -> No
 
 
 def costs(sets: dict[str, list[Case]], budget: int) -> None:
-    """Print what each collector costs beside truncation, and how often it rewrites the prompt.
+    """Print what each collector costs relative to truncation, and how often it rewrites the prompt.
 
     No bound is needed, so this is quick.
     """
@@ -122,7 +122,7 @@ def costs(sets: dict[str, list[Case]], budget: int) -> None:
 
 
 def held_out() -> None:
-    """Print the figures of trajectories that no weight was chosen on."""
+    """Print the figures of trajectories on which no weight was chosen."""
     at_most, datasets.AT_MOST = datasets.AT_MOST, SEEN + HELD_OUT
     try:
         cases = load(exact(), "names")["mini_swe"][SEEN:]

@@ -1,7 +1,7 @@
 """Replay of many transcripts: how long it takes and how much memory.
 
-The transcripts are made up: an agent that lists, reads, searches, edits and tests a code base that
-does not exist, and comes back to what it saw before.
+The transcripts are synthetic: an agent lists, reads, searches, edits and tests a code base that
+does not exist, and returns to what it saw before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FOLDERS = ("core", "api", "jobs", "models", "views", "tasks", "util")
 
 
 def rows() -> Iterator[Row]:
-    """Replay, and tell what it took."""
+    """Replay, and report time and memory."""
     runs = tuple(transcript(seed) for seed in range(TRANSCRIPTS))
     tokens = sum(price(message, counter()) for run in runs for message in run.messages)
     request = Request(strategies=STRATEGIES, budgets=BUDGETS, how=How(workers=2))
@@ -62,7 +62,7 @@ def rows() -> Iterator[Row]:
 
 
 class _Memory:
-    """Watches how much memory this process and its children hold, on Linux."""
+    """Samples how much memory this process and its children hold, on Linux."""
 
     def __init__(self) -> None:
         self.peak = 0
@@ -83,7 +83,7 @@ class _Memory:
 
 
 def _family(pid: int) -> list[int]:
-    """A process and all that it started."""
+    """Return a process and all its descendants."""
     members = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -102,7 +102,7 @@ def _resident(pid: int) -> int:
 
 
 def transcript(seed: int, tokens: int = TOKENS) -> Trajectory:
-    """Make up a session of about so many tokens."""
+    """Make a synthetic session of about this many tokens."""
     agent = _Agent(random.Random(seed))
     messages: list[Wire] = [
         {"role": "system", "content": "You are a careful engineer. Use the tools."},
@@ -118,7 +118,7 @@ def transcript(seed: int, tokens: int = TOKENS) -> Trajectory:
 
 
 class _Agent:
-    """Works on a code base that it makes up as it goes."""
+    """Works on a code base that it invents."""
 
     def __init__(self, draw: random.Random) -> None:
         self._draw = draw
@@ -128,12 +128,12 @@ class _Agent:
         self._calls = 0
 
     def act(self) -> list[Wire]:
-        """Make one step: a call, sometimes two at once, and what comes back."""
+        """Make one step: a call, sometimes two at once, and the results."""
         draw = self._draw
-        deeds = [self._list, self._read, self._search, self._edit, self._test]
-        made = draw.choices(deeds, (1, 5, 3, 3, 3), k=2 if draw.random() < 0.15 else 1)
+        actions = [self._list, self._read, self._search, self._edit, self._test]
+        made = draw.choices(actions, (1, 5, 3, 3, 3), k=2 if draw.random() < 0.15 else 1)
         calls, results = [], []
-        for name, arguments, answer in (deed() for deed in made):
+        for name, arguments, answer in (action() for action in made):
             self._calls += 1
             calls.append(
                 {
@@ -207,5 +207,5 @@ class _Agent:
         return "run", {"command": f"pytest -k {self._again()}"}, "\n".join(log)
 
     def _again(self) -> str:
-        """Something that was seen before."""
+        """Return something that was seen before."""
         return self._draw.choice(self._known) if self._known else "src"

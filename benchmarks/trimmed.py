@@ -1,7 +1,7 @@
-"""LangChain `trim_messages` as a collector, in an environment of its own.
+"""LangChain `trim_messages` as a collector, in its own environment.
 
 Every context is trimmed from the whole history so far, as a program would call it before each
-request. What it drops of the pinned prefix is told as a violation, as with every other collector.
+request. Dropping part of the pinned prefix is a violation, as for every other collector.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ MINUTES = 10
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A history, the limit, and before which messages a context is asked for."""
+    """A history, the limit, and before which messages a context is wanted."""
 
     messages: tuple[Wire, ...]
     limit: int
     steps: list[int]
 
 
-class Told:
-    """Gives the contexts that were made elsewhere, in turn."""
+class Precomputed:
+    """Returns contexts that another process made, one after the other."""
 
     def __init__(self, contexts: Sequence[list[Wire]]) -> None:
         self._contexts = iter(contexts)
 
     def start(self, pinned: list[Wire], limit: int) -> None:
-        """Begin; all is known."""
+        """Do nothing: the contexts exist already."""
 
     def add(self, messages: list[Wire]) -> None:
-        """Take the new messages, which the other process was told of too."""
+        """Ignore the new messages, which the other process has seen too."""
 
     def context(self) -> list[Wire]:
-        """The context of the next step."""
+        """Return the context of the next step."""
         return next(self._contexts)
 
 
 def trimmed(cases: Sequence[Case], percent: float) -> list[Outcome]:
-    """Drive `trim_messages` over trajectories; nothing if it cannot be installed here."""
+    """Drive `trim_messages` over trajectories; return nothing if it cannot be installed."""
     limits = [limit_of(case.prices, case.study.trajectory.pinned, percent) for case in cases]
     jobs = [
         Job(case.study.trajectory.messages, limit, [step.at for step in case.study.steps])
@@ -68,7 +68,7 @@ def trimmed(cases: Sequence[Case], percent: float) -> list[Outcome]:
         steps = drive(
             case.study,
             proofs(case.study),
-            Told(contexts),
+            Precomputed(contexts),
             limit,
             tokens=Pricer(count),
             reader=Reader(),

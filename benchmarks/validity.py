@@ -37,7 +37,7 @@ MOST_RECORDS = 400
 """Trajectories taken of one file, evenly spread. All of the usual corpus takes a few minutes."""
 
 FULL_PERCENT = 90.0
-"""Share of the window that a trajectory fills when a plugin collects it."""
+"""Percentage of the window that a trajectory fills when a plugin collects it."""
 
 TIERS = ("superseded", "mask", "truncate")
 MINUTES = 10
@@ -54,14 +54,14 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Corpus(msgspec.Struct, frozen=True):
-    """The trajectories taken, and how many there are."""
+    """The chosen trajectories, and how many there are in total."""
 
     records: list[Record]
     available: int
 
 
 def corpus() -> Corpus:
-    """Read the trajectories; files that hold talk without messages are passed over."""
+    """Read the trajectories; skip files with conversations that are not lists of messages."""
     taken: list[Record] = []
     available = 0
     for file in sorted(folder().glob("*.jsonl.xz")):
@@ -75,7 +75,7 @@ def corpus() -> Corpus:
 
 
 def counter(message: Message) -> int:
-    """Count as everybody is made to here."""
+    """Count tokens as for all peers."""
     return approximate_tokens([message.raw])
 
 
@@ -96,7 +96,7 @@ def judge(record: Record, strategy: Choice, counts: Counter[str]) -> None:
 
 
 def rows() -> Iterator[Row]:
-    """Judge."""
+    """Collect and check everything."""
     found = corpus()
     sound = [r for r in found.records if not validate(r.messages, "openai_chat")]
     which = f"{len(sound)} of {found.available} trajectories, budgets 5–95 % in steps of 10"
@@ -122,7 +122,12 @@ def rows() -> Iterator[Row]:
         f"what is unanswered in {outcomes[Outcome.UNANSWERED]}",
         not outcomes[Outcome.MISSED],
     )
-    yield Row(f"for comparison: LangChain trim_messages; {which}", "none", beside(sound), ok=True)
+    yield Row(
+        f"for comparison: LangChain trim_messages; {which}",
+        "none",
+        trim_messages_result(sound),
+        ok=True,
+    )
 
 
 class Outcome(Enum):
@@ -136,7 +141,7 @@ class Outcome(Enum):
 
 
 def outcome_at_full(record: Record) -> Outcome:
-    """Collect one trajectory with gc_budget, as a host would that knows its window."""
+    """Collect one trajectory with gc_budget, as a host that knows its window would."""
     history = list(read(record.messages, "openai_chat").messages)
     total = sum(map(count_message, history))
     window, config = int(total * 100 / FULL_PERCENT), GCConfig()
@@ -169,8 +174,8 @@ def _last_said(history: list[Message]) -> int:
     return max(at for at, message in enumerate(history) if message.role is Role.MODEL)
 
 
-def beside(records: list[Record]) -> str:
-    """Give LangChain the same, and say what came out."""
+def trim_messages_result(records: list[Record]) -> str:
+    """Run LangChain on the same trajectories; return the result as text."""
     lines = "\n".join(msgspec.json.encode(record).decode() for record in records)
     try:
         ran = subprocess.run(

@@ -26,7 +26,7 @@ FILES = 100_000
 BATCH = 5_000
 
 MOST_BLOCKED_MS = 100.0
-"""Milliseconds that the page's thread may be blocked; people notice more."""
+"""Milliseconds that the page's thread may be blocked; a longer block is noticeable."""
 
 MOST_CLICK_MS = 1_000.0
 """Milliseconds until a click with 10,000 segments is answered and drawn, the server included."""
@@ -40,18 +40,18 @@ WATCH = """(() => {
   new PerformanceObserver(list => list.getEntries().forEach(e => window.blocked.push(e.duration)))
     .observe({type: "longtask"});
 })()"""
-"""Note every task that blocks the page's thread for 50 ms or more."""
+"""Record every task that blocks the page's thread for 50 ms or more."""
 
 
 class Clock:
-    """Times what the page does."""
+    """Measures the page."""
 
     def __init__(self, tab: Tab) -> None:
         self._tab = tab
         tab.value(WATCH)
 
     def until(self, selector: str, condition: str) -> tuple[float, float]:
-        """Click, wait for a condition; give milliseconds by the clock, and the longest block."""
+        """Click, wait for a condition; return milliseconds by the clock, and the longest block."""
         self._tab.value("window.blocked = [0]")
         started = time.perf_counter()
         self._tab.click(selector)
@@ -112,7 +112,7 @@ def files(tab: Tab, folder: Path) -> list[Row]:
         first = time.perf_counter() - started
         tab.value("new Promise(done => setTimeout(done, 150))")
         blocked = float(tab.value("Math.max(...window.blocked)"))
-        what = f"a memory of {FILES:,} files, the first look"
+        what = f"a memory of {FILES:,} files, first view"
         return [
             _row(what, first * 1000, 30_000),
             _row(f"{what}: the page's thread blocked", blocked, MOST_BLOCKED_MS),
@@ -152,7 +152,7 @@ def _memory(what: str, page: Page) -> Row:
 
 
 def rows() -> list[Row]:
-    """Measure; the load of the machine is part of the result."""
+    """Measure; the load of the machine is reported too."""
     with TemporaryDirectory(prefix="marksweep-web-") as name:
         folder = Path(name)
         for part in ("segments", "files"):

@@ -1,4 +1,4 @@
-"""A GC plugin of your own: keep the first request and the newest turns."""
+"""A custom GC plugin: keep the first request and the newest turns."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from marksweep.plugins import ContextUsage
 
 
 class KeepLast:
-    """Forgets the middle of a conversation."""
+    """Drops the middle of a conversation."""
 
     name = "gc_keep_last"
 
     def initialize(self, config: Mapping[str, object] | None = None) -> None:
-        """Nothing to set."""
+        """Accept no options."""
 
     def shutdown(self) -> None:
-        """Nothing to release."""
+        """Release nothing."""
 
     def should_collect(
         self, context_usage: ContextUsage, config: GCConfig
@@ -36,7 +36,7 @@ class KeepLast:
         reason: GCTriggerReason,
         budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
-        """Drop what lies between; the session counts what that frees."""
+        """Drop the turns in between; the session counts the tokens that this frees."""
         turns = [at for at, message in enumerate(history) if starts_turn(message)]
         recent = turns[-config.preserve_recent_turns :]
         kept = [*history[: turns[0] + 1], *history[max(recent[0], turns[0] + 1) :]]

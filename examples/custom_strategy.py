@@ -1,4 +1,4 @@
-"""Your own strategy: test output goes before anything else, then the oldest."""
+"""A custom strategy: output of passed tests goes first, then the oldest."""
 
 from __future__ import annotations
 

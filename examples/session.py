@@ -1,4 +1,4 @@
-"""A conversation with a model that keeps itself within its window, and shows what fills it."""
+"""A session with a model that stays within its window, and shows what fills it."""
 
 from __future__ import annotations
 

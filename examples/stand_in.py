@@ -1,7 +1,7 @@
 """A stand-in for a model: a local server that speaks three providers' formats.
 
-The loops beside this file use it, so that they run without a key. It reads a file in a tool call
-until it has read enough, then answers. Leave it out and give the SDK your key.
+The loops in this folder use it, so that they run without a key. It calls a tool that reads a file,
+several times, then answers. In your program, omit it and give the SDK your key.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from threading import Thread
 from typing import Any
 
 CALLS = 12
-"""Files that are read before the answer."""
+"""Number of files that are read before the answer."""
 
 ANSWER = "Retries are limited to three, in module_7.py."
 
 
 def read_file(path: str) -> str:
-    """Return a file that is large and mostly useless."""
+    """Return a large file."""
     lines = [
         "    # the order in which requests arrive is the order in which they are answered"
     ] * 120
@@ -56,11 +56,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(sent)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 _asked: dict[str, int] = {}
-"""Calls made so far, by provider: what a model would remember of its task."""
+"""Calls made so far, by provider."""
 
 
 def _next(provider: str) -> dict[str, str] | None:

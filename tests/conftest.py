@@ -1,9 +1,9 @@
-"""Hypothesis profiles: `make test` draws the same examples every time, `nightly` new and many.
+"""Hypothesis profiles: `make test` draws the same examples every time, `nightly` many new ones.
 
 `mutants` stops at the first example that fails, however large.
 
-A program that a shell starts in the background is deaf to Ctrl-C, and so are its children. The
-tests send it to theirs, so that they hear it again.
+A program that a shell starts in the background ignores SIGINT, and so do its children. The tests
+send SIGINT to theirs, so the default handler is restored here.
 """
 
 from __future__ import annotations

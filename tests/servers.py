@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 STARTS_WITHIN = 10.0
-"""Seconds a server may take to answer. Higher forgives a busy machine."""
+"""Seconds a server may take to answer. Higher tolerates a busier machine."""
 
 
 def redis_server() -> Path:
@@ -36,7 +36,7 @@ def redis_server() -> Path:
 
 @contextmanager
 def running_redis(*options: str, port: int = 0) -> Iterator[str]:
-    """Run a server that keeps nothing, unless options say so, and give its URL."""
+    """Run a server that persists nothing, unless options say so; yield its URL."""
     port = port or free_port()
     with tempfile.TemporaryDirectory(prefix="marksweep-redis-") as folder:
         command = [str(redis_server()), "--port", str(port), "--bind", "127.0.0.1"]

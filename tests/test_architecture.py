@@ -94,12 +94,12 @@ SOURCES = sorted(path for path in ROOT.rglob("*.py"))
 
 
 def part(path: Path) -> str:
-    """Name the top-level part that a file belongs to."""
+    """Return the top-level part that a file belongs to."""
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Give the modules a file imports, wherever it does so."""
+    """Return the modules a file imports, at any level."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -109,7 +109,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def own_imports(path: Path) -> set[str]:
-    """Give the parts of marksweep a file imports."""
+    """Return the parts of marksweep a file imports."""
     dotted = (name.split(".") for name in imports(path))
     return {names[1] for names in dotted if names[0] == "marksweep" and len(names) > 1}
 
@@ -118,7 +118,7 @@ def layer(name: str) -> int:
     for depth, names in enumerate(LAYERS):
         if name in names:
             return depth
-    pytest.fail(f"{name} has no layer: say in LAYERS where it belongs")
+    pytest.fail(f"{name} has no layer: add it to LAYERS")
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -150,7 +150,7 @@ WRITERS = ("collector.py", "heaps/", "stores/", "testing/")
 
 
 def pipeline_calls(path: Path) -> Iterator[str]:
-    """Name the calls of a file that make a plan, or write to a stash or a journal."""
+    """Return the calls of a file that make a plan, or write to a stash or a journal."""
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.Call):
             continue
@@ -195,7 +195,7 @@ def test_every_mutant_still_has_its_source_and_its_tests() -> None:
     from tools.mutants import ROOT as REPOSITORY
 
     moved = [
-        f"{mutant.name}: its source stands {count} times in {mutant.file}"
+        f"{mutant.name}: its source occurs {count} times in {mutant.file}"
         for mutant in MUTANTS
         if (count := (ROOT / mutant.file).read_text().count(mutant.source)) != 1
     ]

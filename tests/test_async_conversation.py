@@ -19,7 +19,7 @@ from marksweep.stores.memory import Access, MemoryStore, StashTable, TableStash
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 LONGEST = 20.0
-"""Seconds after which a test that hangs gives up."""
+"""Seconds after which a hanging test fails."""
 
 
 def messages(steps: int = 30) -> list[dict[str, Any]]:
@@ -31,7 +31,7 @@ def messages(steps: int = 30) -> list[dict[str, Any]]:
 
 
 class SlowStash(TableStash):
-    """A stash that takes until it is told to go on."""
+    """A stash that blocks until it is released."""
 
     def __init__(self, tables: Access[StashTable]) -> None:
         super().__init__(tables, tables)

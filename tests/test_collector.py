@@ -1,4 +1,4 @@
-"""The collector on a store that fails: an operation is done, or it is taken back, and told so."""
+"""The collector on a store that fails: an operation is completed or rolled back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORKSPACE = "w"
 
 
 class FailsOnce:
-    """Passes moments; fails at the n-th after it was armed, and never again."""
+    """Counts moments; fails once, at the n-th after it was armed."""
 
     def __init__(self) -> None:
         self.left = 0
@@ -24,7 +24,7 @@ class FailsOnce:
         if self.left:
             self.left -= 1
             if not self.left:
-                raise StoreError("a fault was asked for here")
+                raise StoreError("an injected fault")
 
 
 def test_a_sweep_in_which_one_write_fails_is_settled_at_once() -> None:

@@ -1,4 +1,4 @@
-"""The documents say what is true of the code."""
+"""The documents agree with the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GCEngine on plain lists: the seven scenarios it was asked for, and bad input."""
+"""GCEngine on plain lists: the seven required scenarios, and bad input."""
 
 from __future__ import annotations
 

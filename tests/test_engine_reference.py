@@ -1,8 +1,8 @@
-"""GCEngine beside a plain reading of its design, on random heaps.
+"""GCEngine compared with a plain implementation of its design, on random heaps.
 
-The reference is written from the design alone, as short as can be. Where the two may differ is said
-in one place each: age counts bounded, pins are roots, and what goes is stashed unless it is an old
-log or note that nothing refers to.
+The reference is written from the design alone, as short as possible. Each allowed difference is in
+one place: age is bounded, pins are roots, and what goes is stashed unless it is an old log or note
+that nothing refers to.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WEEK = 24 * 7
 
 @st.composite
 def heaps(draw: st.DrawFn) -> list[ContextSegment]:
-    """Segments with references by id, by tag, to themselves, in circles and to nobody."""
+    """Draw segments with references by id, by tag, to themselves, in cycles and to missing ids."""
     size = draw(st.integers(0, 14))
     names = [f"s{n}" for n in range(size)]
     targets = st.lists(st.sampled_from([*names, "nobody"]), max_size=3)
@@ -54,7 +54,7 @@ def heaps(draw: st.DrawFn) -> list[ContextSegment]:
 
 
 def reference_roots(segments: Sequence[ContextSegment], messages: int) -> set[str]:
-    """Task, active file, last messages, pins, decisions of the last hour."""
+    """Return the roots: task, active file, last messages, pins, decisions of the last hour."""
     said = [s.segment_id for s in segments if s.type == "message"]
     return {
         s.segment_id
@@ -68,7 +68,7 @@ def reference_roots(segments: Sequence[ContextSegment], messages: int) -> set[st
 
 
 def reference_graph(segments: Sequence[ContextSegment]) -> dict[str, set[str]]:
-    """Who refers to whom, by the reference field and by tags."""
+    """Return the references by field and by tags."""
     return {
         s.segment_id: {r.target for r in s.references}
         | {tag.removeprefix("ref:") for tag in s.tags if tag.startswith("ref:")}
@@ -87,7 +87,7 @@ def reference_reach(roots: set[str], graph: dict[str, set[str]]) -> set[str]:
 
 
 def reference_score(s: ContextSegment, recency: float) -> float:
-    """Give the weighted sum of the design for some value of recency."""
+    """Return the weighted sum of the design for a value of recency."""
     return (
         0.4 * recency
         + 0.3 * TYPE_SCORES[s.type]

@@ -1,4 +1,4 @@
-"""Every example runs as it stands."""
+"""Every example runs unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
 SERVER = FOLDER / "stand_in.py"
-"""What the loops talk to; it does nothing by itself."""
+"""The server of the loops; it does nothing by itself."""
 
 EXAMPLES = sorted(set(FOLDER.glob("*.py")) - {SERVER})
 

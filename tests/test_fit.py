@@ -1,4 +1,4 @@
-"""Many conversations of one host, told apart by what was said."""
+"""Many conversations of one host, distinguished by their content."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def grown(fit: Fit, history: list[Any], key: str = "") -> list[Any]:
 
 
 def unnumbered(sent: Any) -> Any:
-    """What was sent, without the number of its conversation."""
+    """Return what was sent, without the number of its conversation."""
     return json.loads(re.sub(r"recall\(\\\"m\d+\.", r'recall(\\"m', json.dumps(sent)))
 
 
@@ -50,7 +50,7 @@ def test_conversations_that_take_turns_do_not_mix() -> None:
 
 
 def test_a_conversation_that_is_opened_again_at_once_is_not_collected_early() -> None:
-    """Closing it for others does not empty the provider's cache; 80 % of the limit is no reason."""
+    """Closing it does not empty the provider's cache; 80 % of the limit is no reason to collect."""
     many, few = Fit(8_000, most_open=1), Fit(8_000)
     one, other = work("fix the parser", 12), work("fix the lexer", 12)
     for end in range(1, len(one) + 1, 2):
@@ -78,7 +78,7 @@ def test_a_rewind_past_a_sweep_is_a_branch_and_both_keep_their_sweeps() -> None:
 
 
 def test_ids_of_conversations_in_one_store_differ_also_by_two_processes(tmp_path: Path) -> None:
-    """Sub-agents and a second client write into the same store: which m6 would be meant?"""
+    """Sub-agents and a second client write to the same store: `m6` would be ambiguous."""
     fits = [Fit(3_000, store=tmp_path / "fit.db") for _ in range(2)]
     talks = []
     for n in range(4):
@@ -126,7 +126,7 @@ def test_a_side_question_does_not_branch() -> None:
     assert fit.follow(more).conversation is talk
 
 
-def test_idle_conversations_are_left_to_the_store_and_go_on_from_there(tmp_path: Path) -> None:
+def test_idle_conversations_are_left_to_the_store_and_continue_from_there(tmp_path: Path) -> None:
     fit = Fit(3_000, store=tmp_path / "fit.db", most_open=2)
     histories = [work(f"task {n}", 20) for n in range(5)]
     for history in histories:
@@ -143,7 +143,9 @@ def test_idle_conversations_are_left_to_the_store_and_go_on_from_there(tmp_path:
         each.close()
 
 
-def test_processes_that_take_turns_on_one_store_go_on_with_each_others(tmp_path: Path) -> None:
+def test_processes_that_take_turns_on_one_store_continue_each_others_conversations(
+    tmp_path: Path,
+) -> None:
     """As workers behind a load balancer do."""
     path = tmp_path / "fit.db"
     workers = [Fit(3_000, store=path, dialect="anthropic") for _ in range(3)]

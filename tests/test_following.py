@@ -197,7 +197,7 @@ def test_the_last_messages_can_be_taken_back_live_or_swept() -> None:
         talk.drop_last()
 
 
-def test_a_state_is_json_and_goes_on_elsewhere_with_its_undo() -> None:
+def test_a_state_is_json_and_continues_elsewhere_with_its_undo() -> None:
     talk = Conversation(limit=3_000, dialect="anthropic")
     history = work(30)
     kept = grown(talk, history)
@@ -251,7 +251,7 @@ def test_whatever_the_host_does_it_gets_a_valid_history_and_the_same_again(
 @pytest.mark.parametrize("strategy", ["coverage", "truncate", "mask", "summarize"])
 @pytest.mark.parametrize("dialect", PROVIDERS)
 def test_a_host_may_keep_what_it_was_given_to_send(dialect: str, strategy: str) -> None:
-    """It goes on with the same conversation, so that all that was ever swept can be found."""
+    """It continues the same conversation, so that everything that was ever swept can be found."""
     talk = Conversation(limit=3_000, dialect=dialect, strategy=strategy)
     history = work(30, dialect)
     host: list[Any] = []
@@ -284,8 +284,8 @@ def test_a_host_that_keeps_what_it_was_given_may_rewind() -> None:
 
 
 @pytest.mark.parametrize("dialect", PROVIDERS)
-def test_a_host_may_go_on_with_what_it_was_given_once(dialect: str) -> None:
-    """As a run that begins with a collected session does: its own list is not collected again."""
+def test_a_host_may_continue_with_what_it_was_given_once(dialect: str) -> None:
+    """Such as a run that begins with a collected session: its own list is not collected again."""
     talk = Conversation(limit=3_000, dialect=dialect)
     history = work(40, dialect)
     half = len(history) // 2

@@ -1,4 +1,4 @@
-"""The instruction budget, its entries, and what it reads off a history."""
+"""The instruction budget, its entries, and what it derives from a history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION, THINKING = InstructionSource
 
 
 def words(message: Message) -> int:
-    """Ten per part, so that every figure can be read off the history."""
+    """Count ten per part, so that every figure is easy to check."""
     return 10 * len(message.parts)
 
 

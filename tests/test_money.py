@@ -1,4 +1,4 @@
-"""What tokens cost in money, and prices that cannot be."""
+"""What tokens cost in money, and impossible prices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_in_the_table_reading_from_the_cache_is_the_cheapest(price: ModelPrice) 
     assert AS_OF in str(price)
 
 
-def test_prices_of_ones_own_go_before_the_table_and_carry_no_date_of_it() -> None:
+def test_custom_prices_override_the_table_and_carry_no_date() -> None:
     price = price_of("house-model", "3,0.3,15")
     assert (price.input, price.cached, price.output, price.write) == (3.0, 0.3, 15.0, 3.0)
     assert "house-model" in str(price)
@@ -27,7 +27,7 @@ def test_prices_of_ones_own_go_before_the_table_and_carry_no_date_of_it() -> Non
 
 
 @pytest.mark.parametrize("given", ["", "3", "3,0.3", "3,0.3,15,4", "a,b,c", "3,-1,15", "nan,1,2"])
-def test_prices_that_cannot_be_are_refused_with_an_example(given: str) -> None:
+def test_impossible_prices_are_refused_with_an_example(given: str) -> None:
     with pytest.raises(BadInput, match=r"expected three numbers.*3,0\.3,15"):
         price_of(given=given)
 

@@ -30,7 +30,7 @@ from tests.servers import running_redis
 
 
 def parsed(text: str) -> dict[str, float]:
-    """Read the text format; give every sample by its name and labels."""
+    """Read the text format; return every sample by its name and labels."""
     found = {}
     for family in text_string_to_metric_families(text):
         assert family.documentation
@@ -82,7 +82,7 @@ def test_metrics_need_a_token_and_health_does_not(tmp_path: Path) -> None:
         assert scraped(server, ADA)["marksweep_http_requests_total status=4xx"] == 1
 
 
-def test_a_store_that_is_away_is_said_logged_with_whom_it_hit_and_its_return_is_noticed(
+def test_an_unreachable_store_is_reported_and_logged_with_the_caller_and_its_return_is_noticed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def add(server: Server, name: str) -> None:
@@ -126,7 +126,7 @@ def redis_pid(url: str) -> int:
         return int(server.info("server")["process_id"])
 
 
-def test_the_proxy_tells_what_it_did(tmp_path: Path) -> None:
+def test_the_proxy_reports_what_it_did(tmp_path: Path) -> None:
     with (
         upstream_serving(Upstream(0, lambda _: "")) as upstream,
         proxy(tmp_path, upstream.url, "--limit", "3k") as running,

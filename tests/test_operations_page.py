@@ -1,4 +1,4 @@
-"""What the operations page names is there."""
+"""Everything that the operations page names exists."""
 
 from __future__ import annotations
 

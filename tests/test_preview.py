@@ -1,4 +1,4 @@
-"""What a plan would do, shown to people."""
+"""What a plan would do, as shown to users."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def cut(text: str) -> list[str]:
 
 
 def keeping(text: str, *numbers: int) -> str:
-    """Show these sections of a text alone."""
+    """Show only these sections of a text."""
     whole = sections(text)
     pieces = [_kept(piece, whole.measure, n in numbers) for n, piece in enumerate(whole.pieces)]
     return shown(Sections(tuple(pieces), whole.measure), "src/app.py", "m6")

@@ -1,4 +1,4 @@
-"""All that docs/seeds.md names exists: names, parameters, defaults, tools, options, tests."""
+"""Everything in docs/seeds.md exists: names, parameters, defaults, tools, options, tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/seeds.md").read_text("utf-8")
 TOOL = {tool.name: tool for tool in TOOLS}
 UNKNOWN = object()
-"""The default of what has none."""
+"""The default of a parameter that has none."""
 
 
 class Row(NamedTuple):
@@ -51,7 +51,7 @@ ROWS = tuple(rows())
 
 @pytest.fixture(scope="module")
 def tests() -> set[str]:
-    """The name of every test there is, here and in the contracts."""
+    """Return the name of every test, here and in the contracts."""
     places = (ROOT / "tests", Path(marksweep.__file__).parent / "testing")
     return {
         node.name
@@ -64,7 +64,7 @@ def tests() -> set[str]:
 
 
 def found(name: str) -> Any:
-    """Resolve a name; give its default, or UNKNOWN if it has none. LookupError: there is none."""
+    """Resolve a name; return its default, or UNKNOWN. LookupError: it does not exist."""
     kind, _, rest = name.partition(":")
     resolve = {"mcp": of_tool, "cli": of_command, "setting": of_setting}.get(kind)
     if resolve is not None:
@@ -188,7 +188,7 @@ def test_what_the_page_names_is_there(row: Row, tests: set[str]) -> None:
         "file:.jaato/colour.json",
     ],
 )
-def test_a_name_that_is_not_there_is_found_out(name: str) -> None:
+def test_a_name_that_does_not_exist_is_detected(name: str) -> None:
     with pytest.raises((LookupError, AttributeError)):
         found(name)
 

@@ -1,4 +1,4 @@
-"""The working set: what the design of context segments asks for, section by section."""
+"""The working set: what the design of context segments requires, section by section."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marksweep.strategies.scored import Disposal
 from marksweep.testing.builders import NOW, Clock, segment
 
 ODD = ("a\udcff", "b\x00", "\udc00\ud800")
-"""Names that files and logs really have, and UTF-8 has not."""
+"""Text that occurs in files and logs but is not valid UTF-8."""
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ class TestSection3DataModel:
         heap.collect(heap.plan_for(["c"]))
         assert [s.refcount for s in heap.list()] == [0, 1]
 
-    def test_who_refers_twice_counts_once_and_who_refers_to_itself_not_at_all(
+    def test_a_repeated_reference_counts_once_and_a_reference_to_itself_not_at_all(
         self, heap: Segments
     ) -> None:
         heap.add(segment("a", references=("b", "a"), tags=("ref:b",)), segment("b"))
@@ -124,7 +124,7 @@ class TestSection3DataModel:
         heap.collect(heap.plan_for(["a"]))
         assert [s.refcount for s in heap.list()] == [0]
 
-    def test_a_mate_does_not_count_as_one_who_refers(self, heap: Segments) -> None:
+    def test_a_paired_reference_does_not_raise_the_reference_count(self, heap: Segments) -> None:
         heap.add(segment("call"), segment("result"), segment("note"))
         heap.link("result", "call", Link.ANSWERS, Hold.PAIRED)
         assert [s.refcount for s in heap.list()] == [0, 0, 0]
@@ -293,7 +293,7 @@ class TestSection6IncrementalAndFull:
             for reference in entry.segment.references:
                 assert heap.get(reference.target) is None
 
-    def test_over_the_hard_line_everything_is_looked_at_until_comfortably_under(
+    def test_over_the_hard_limit_everything_is_examined_until_comfortably_under(
         self, clock: Clock
     ) -> None:
         heap = Segments(MemoryStore(), budget=Budget.of(1000), clock=clock)
@@ -303,7 +303,7 @@ class TestSection6IncrementalAndFull:
         assert swept.report is not None
         assert len(swept.report.swept) == 36
 
-    def test_an_explicit_request_collects_below_the_lines_too(self, heap: Segments) -> None:
+    def test_an_explicit_request_collects_below_the_limits_too(self, heap: Segments) -> None:
         heap.add(*(segment(f"s{n}") for n in range(10)))
         assert heap.collect(heap.plan(target_tokens=50)).tokens_after == 50
 
@@ -362,7 +362,7 @@ class TestSection7ToolBehaviour:
             with pytest.raises(NotFound, match="ghost"):
                 attempt("ghost")
 
-    def test_why_tells_what_became_of_a_swept_segment(self, heap: Segments) -> None:
+    def test_why_explains_what_became_of_a_swept_segment(self, heap: Segments) -> None:
         heap.add(segment("a", type="log"))
         plan = heap.plan(target_tokens=0)
         heap.collect(plan)
@@ -505,7 +505,7 @@ class TestBadInput:
             heap.close()
 
     @pytest.mark.parametrize("place", ["heap.db", "heap.json"])
-    def test_text_that_is_no_valid_unicode_is_kept_and_the_store_can_be_opened_again(
+    def test_text_that_is_not_valid_unicode_is_kept_and_the_store_can_be_opened_again(
         self, tmp_path: Path, clock: Clock, place: str
     ) -> None:
         odd = [segment(n, text=f"log {n}", file_path=f"{n}.py", tags=(n,)) for n in ODD]
@@ -575,7 +575,7 @@ def test_workspaces_do_not_see_each_other(clock: Clock) -> None:
     assert [e.event for e in other.history()] == []
 
 
-def test_two_handles_on_one_store_see_one_truth(clock: Clock) -> None:
+def test_two_handles_on_one_store_see_the_same_state(clock: Clock) -> None:
     store = MemoryStore()
     one, other = (Segments(store, limit=10**6, clock=clock) for _ in range(2))
     one.add(segment("a"), segment("b"))
@@ -588,7 +588,7 @@ def test_two_handles_on_one_store_see_one_truth(clock: Clock) -> None:
     assert one.tokens == 10
 
 
-def test_the_ledger_tells_who_uses_the_window(heap: Segments) -> None:
+def test_the_ledger_shows_who_uses_the_window(heap: Segments) -> None:
     heap.add(segment("a", type="log", tokens=70), segment("b", type="code", tokens=30))
     assert [(line.name, line.tokens) for line in heap.ledger()] == [("log", 70), ("code", 30)]
 
@@ -613,7 +613,7 @@ def stashed(heap: Segments) -> list[Stashed]:
     return [hit.found for hit in heap.search_stash(limit=10_000)]
 
 
-def test_a_position_is_not_given_twice_even_if_the_last_segment_is_in_the_stash(
+def test_a_position_is_not_assigned_twice_even_if_the_last_segment_is_in_the_stash(
     clock: Clock,
 ) -> None:
     store = MemoryStore()
@@ -627,7 +627,7 @@ def test_a_position_is_not_given_twice_even_if_the_last_segment_is_in_the_stash(
     assert ids(again) == ["z", "last", "a"]
 
 
-def test_an_id_that_is_in_the_stash_is_not_given_again(heap: Segments) -> None:
+def test_an_id_that_is_in_the_stash_is_not_assigned_again(heap: Segments) -> None:
     heap.add(segment("a", text="the first"))
     heap.collect(heap.plan(target_tokens=0))
     with pytest.raises(BadInput, match="in the stash: a"):

@@ -1,4 +1,4 @@
-"""Settings: one precedence, impossible values refused with key, value, range and source."""
+"""Settings: one precedence; impossible values are refused with key, value, range and source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the front pages show runs exactly as it stands there."""
+"""The snippets of the front pages run exactly as written."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ for n in range(9):
     ]
 request = model = lambda messages: {"role": "assistant", "content": "The cookie is missing."}
 """
-"""What a reader has: a history, and a way to ask a model."""
+"""What a reader has: a history, and a way to call a model."""
 
 WORDS = ["pip", "make"]
-"""Commands that are shown but not run here: `make release-check` installs, CI makes."""
+"""Commands that are shown but not run here: `make release-check` installs, CI runs make."""
 
 CLIENT = """#!/bin/sh
 echo "$@" >> "$HOME/client.txt"
 case "$1" in mcp) ;; *) test -n "$ANTHROPIC_BASE_URL" ;; esac
 """
-"""A coding agent that writes down how it was started. The real ones: make clients."""
+"""A coding agent that records how it was started. `make clients` runs the real ones."""
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -28,7 +28,7 @@ CONFIG = GCConfig(threshold_percent=50, preserve_recent_turns=2)
 
 
 class Recorded:
-    """What was recorded, in memory."""
+    """Recorded spans and metrics, in memory."""
 
     def __init__(self) -> None:
         self.spans = InMemorySpanExporter()
@@ -131,7 +131,7 @@ def test_a_traced_plugin_is_a_plugin_and_runs_in_a_session(recorded: Recorded) -
     assert chat.get_gc_history()[0].plugin_name == "gc_budget"
 
 
-def test_a_conversation_that_is_watched_tells_each_collection(recorded: Recorded) -> None:
+def test_a_watched_conversation_reports_each_collection(recorded: Recorded) -> None:
     talk = Conversation(limit=400, strategy="truncate", watch=recorded.telemetry().watch)
     talk.extend([{"role": "user", "content": f"question {n} " * 20} for n in range(20)])
     before = talk.tokens

@@ -1,4 +1,4 @@
-"""Token counting: exact and the same from every source, safe on hostile text, quick, labelled."""
+"""Token counting: exact and the same from every source, safe on hostile text, fast, labelled."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MEGABYTE = 1_000_000
 
 
 def seams(text: str) -> list[int]:
-    """Find where a text can be cut."""
+    """Return where a text can be cut."""
     return [match.start() for match in re.finditer(tokens._SEAM, text)]
 
 
@@ -61,7 +61,7 @@ def o200k() -> Count:
 
 @pytest.fixture(scope="session")
 def ranks_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache folder as tiktoken leaves it, its ranks written from rs-bpe's vocabulary."""
+    """Make a cache folder like tiktoken's, with ranks from rs-bpe's vocabulary."""
     vocabulary = importlib.import_module("rs_bpe.bpe").openai.o200k_base().bpe()
     lines = (
         base64.b64encode(vocabulary.decode_tokens([rank])) + f" {rank}\n".encode()
@@ -319,7 +319,7 @@ class CountingCounter:
 
 
 class WeakText(str):
-    """A text that can be watched."""
+    """A text that can be weakly referenced."""
 
     __slots__ = ("__weakref__",)
 
@@ -430,7 +430,7 @@ class TestCalibration:
         assert Calibration().observe(estimated, reported) == Calibration()
 
     def test_a_small_request_does_not_raise_the_limit_in_proportion(self) -> None:
-        """What is counted too much may be tool definitions, which do not grow."""
+        """The excess may be tool definitions, which do not grow."""
         calibration = Calibration().observe(1_000, 700)
         assert round(12_000 / calibration.ratio_at(12_000)) == 12_300
         assert round(12_000 / calibration.observe(12_000, 8_400).ratio_at(12_000)) == 15_600

@@ -1,4 +1,4 @@
-"""A project's own files send what is remembered elsewhere only if the user has agreed."""
+"""A project's own files can send data elsewhere only if the user has agreed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user with a configuration folder of their own."""
+    """Make a user with a separate configuration folder."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home/.config"))
     return tmp_path / "home"
@@ -166,7 +166,7 @@ def test_an_agreement_can_be_revoked(project: Path) -> None:
         load_settings(project, environment={})
 
 
-def test_the_users_own_word_needs_no_trust(project: Path) -> None:
+def test_what_the_user_sets_needs_no_trust(project: Path) -> None:
     say(project, "store.location", "redis://evil.example")
     environment = {"MARKSWEEP_STORE": "redis://cache.example", "MARKSWEEP_MEMORY": "/var/memory"}
     settings = load_settings(project, environment=environment)
@@ -191,7 +191,7 @@ def test_a_damaged_file_of_agreements_is_named_and_trusts_nothing(project: Path)
         load_settings(project, environment={})
 
 
-def test_a_project_that_wants_secrets_indexed_needs_the_users_word(project: Path) -> None:
+def test_a_project_that_wants_secrets_indexed_needs_the_users_consent(project: Path) -> None:
     settings = project / ".marksweep/settings.toml"
     settings.write_text('index.include = ["vendored"]\n')
     assert load_settings(project, environment={}).index.include == ("vendored",)

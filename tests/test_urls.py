@@ -1,4 +1,4 @@
-"""URLs are shown without credentials, by every error and however they are written."""
+"""URLs are shown without credentials, in every error and in every spelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers: what happens in one stays in it, and none outlives who started it."""
+"""Workers are isolated, and none outlives the process that started it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_it_answers_whatever_the_size_and_what_it_prints_disturbs_nobody(
     assert capfd.readouterr().out == ""
 
 
-def test_it_runs_in_a_folder_of_its_own_that_goes_with_it(worker: ProcessWorker) -> None:
+def test_it_runs_in_its_own_folder_which_is_removed_with_it(worker: ProcessWorker) -> None:
     folder = Path(worker.ask(b"where").decode())
     assert list(folder.iterdir()) == []
     assert folder != Path.cwd()
@@ -67,7 +67,7 @@ def test_it_runs_in_a_folder_of_its_own_that_goes_with_it(worker: ProcessWorker)
     assert not folder.exists()
 
 
-def test_it_imports_from_pythons_own_folders_first_and_from_nowhere_it_was_not_told(
+def test_it_imports_from_pythons_own_folders_first_and_otherwise_only_from_the_given_path(
     path: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")

@@ -1,6 +1,6 @@
 """Texts to count: source code, prose, JSON logs, and prose in Chinese, Japanese and Korean.
 
-Code and English prose come from the Python that runs the tests; the rest was written for them.
+Code and English prose come from the running Python; the rest was written for the tests.
 """
 
 from __future__ import annotations
@@ -62,21 +62,21 @@ KOREAN = (
 
 
 def source_code() -> list[str]:
-    """Modules of the standard library, every seventh, up to 60 kB each."""
+    """Return every seventh module of the standard library, up to 60 kB each."""
     library = Path(sysconfig.get_path("stdlib"))
     modules = sorted(library.glob("*.py"))[::7]
     return [path.read_text("utf-8", errors="replace")[:60_000] for path in modules]
 
 
 def english_prose() -> list[str]:
-    """The language reference, a topic each."""
+    """Return the topics of the language reference."""
     from pydoc_data.topics import topics
 
     return [text for _, text in sorted(topics.items()) if len(text) > 500]
 
 
 def json_logs(seed: int = 7, files: int = 12, lines: int = 60) -> list[str]:
-    """Structured logs as a web service writes them: ids, times, paths, numbers."""
+    """Make structured logs as a web service writes them: ids, times, paths, numbers."""
     rng = random.Random(seed)
     words = ("order", "cart", "user", "invoice", "session", "search", "index", "cache", "token")
     levels = ("debug", "info", "warning", "error")

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Make .adapters/NAME-WHICH: an environment with one agent framework, at the newest or the oldest version that its
-# adapter is tested with, and marksweep. The oldest is met with the oldest Python at hand.
+# adapter is tested with, and marksweep. The oldest is tested with the oldest Python available.
 # usage: tools/adapters.sh langchain|pydantic-ai|openai-agents|litellm|google-adk|agent-framework newest|oldest
 set -eu
 

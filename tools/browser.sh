@@ -1,12 +1,12 @@
 #!/bin/sh
-# Find the browser in which the tests look at the HTML report; install Debian's if that is possible.
+# Find the browser that the tests use for HTML pages; install Debian's if possible.
 set -eu
 
 for name in chromium chromium-browser google-chrome; do
     if command -v "$name" >/dev/null; then exit 0; fi
 done
 if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
-    echo "setup: installing chromium, in which the tests look at the HTML report"
+    echo "setup: installing chromium, which the tests use for HTML pages"
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null
 else

@@ -1,9 +1,9 @@
-"""Count the source files that one tool result passes through: a long way is hard to follow.
+"""Count the source files that one tool result passes through: a long path is hard to follow.
 
     python tools/call_paths.py
 
-Prints, for each way, the files in the order they are first entered, with the functions called in
-them. Ends with 1 if a way is longer than its bar. Nothing is counted that only an import runs.
+Prints, for each path, the files in the order they are first entered, with the functions called in
+them. Exits with 1 if a path is longer than its bar. Code that only an import runs is not counted.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from marksweep import Conversation
 SOURCE = Path(marksweep.__file__).parent
 
 BARS = {"extend": 16, "collect": 24}
-"""Files that each way may pass through: taking in one tool result; planning, trimming, sweeping."""
+"""Files that each path may pass through: adding one tool result; planning, trimming, sweeping."""
 
 LIMIT = 3_000
-"""Tokens of the window: the second result does not fit beside the first."""
+"""Tokens of the window: the second result does not fit together with the first."""
 
 
 class Way(NamedTuple):
-    """The functions that were called, by file, in the order they were first met."""
+    """The functions that were called, by file, in the order of their first call."""
 
     files: dict[str, list[str]]
     calls: int
@@ -42,7 +42,7 @@ class Way(NamedTuple):
 
 
 def walked(work: Callable[[], object]) -> Way:
-    """Note which functions of marksweep are called in doing something."""
+    """Record which functions of marksweep some work calls."""
     files: dict[str, list[str]] = {}
     calls = 0
 
@@ -65,7 +65,7 @@ def walked(work: Callable[[], object]) -> Way:
 
 
 def ways() -> dict[str, Way]:
-    """Follow one tool result of sixty lines in, and then through a collection that trims it."""
+    """Follow one tool result of sixty lines: it is added, then a collection trims it."""
     _talk().messages  # noqa: B018 - what is imported and cached on first use is no part of the way
     talk = _talk()
     return {
@@ -75,7 +75,7 @@ def ways() -> dict[str, Way]:
 
 
 def _talk() -> Conversation:
-    """Begin a conversation in which a call waits for its result."""
+    """Begin a conversation with a pending call."""
     talk = Conversation(limit=LIMIT)
     talk.extend([{"role": "user", "content": "Which port does the proxy use?"}])
     talk.extend([_call(1)])
@@ -99,7 +99,7 @@ def _result(number: int) -> dict[str, object]:
 
 
 def main() -> int:
-    """Print the ways, and say whether one is too long."""
+    """Print the paths; return whether one is too long."""
     too_long = False
     for name, way in ways().items():
         bar = BARS[name]

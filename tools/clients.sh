@@ -1,6 +1,6 @@
 #!/bin/sh
-# Install a client that `make clients` drives into .clients/NAME, pinned. All from npm share a Node of their own: the newest
-# pi needs 22.19 or newer. What cannot be installed here is said, and only fails where it must not.
+# Install a client that `make clients` drives into .clients/NAME, at a pinned version. Those from npm share a separate Node:
+# the newest pi needs 22.19 or newer. A client that cannot be installed is reported.
 # usage: tools/clients.sh node|claude|codex|pi|opencode|gemini|aider
 set -eu
 
@@ -9,7 +9,7 @@ case $name in
     node) package=node@22.23.3 ;;
     claude) package=@anthropic-ai/claude-code@2.1.325 ;;
     codex) package=@openai/codex@0.166.0 ;;
-    pi) package=@earendil-works/pi-coding-agent@0.87.1 ;;  # the newest whose own parts are all published
+    pi) package=@earendil-works/pi-coding-agent@0.87.1 ;;  # the newest whose dependencies are all published
     opencode) package=opencode-ai@1.18.33 ;;
     gemini) package=@google/gemini-cli@0.61.0 ;;
     aider) package=aider-chat==0.86.2 ;;
@@ -21,7 +21,7 @@ rm -rf "$folder"
 mkdir -p "$folder"
 echo "setup: installing $package into $folder"
 if [ "$name" = aider ]; then
-    python=  # aider does not know 3.13
+    python=  # aider does not support 3.13
     for minor in 12 11 10; do
         for candidate in "$(command -v python3.$minor || true)" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.$minor.*/bin/python; do
             if [ -z "$python" ] && "$candidate" -c 'import ensurepip' 2>/dev/null; then python=$candidate; fi
@@ -38,7 +38,7 @@ else
         echo "setup: no npm found. Install it (Debian: apt-get install npm)." >&2
         exit 1
     fi
-    # With the machine's own Node: it knows the machine's certificates, which the one installed here does not.
+    # With the machine's own Node: it has the machine's certificates, which the one installed here lacks.
     echo '{"private": true}' >"$folder/package.json"
     timeout 600 npm --prefix "$folder" install --no-fund --no-audit --no-package-lock --fetch-timeout=60000 --loglevel=error "$package"
 fi

@@ -1,11 +1,11 @@
-"""Let the protocol's own tools judge the server: its conformance suite and its inspector.
+"""Check the server with the protocol's own tools: its conformance suite and its inspector.
 
 make conformance        installs both from npm into .node, and runs this
 
-The suite runs over HTTP, once for each version of the protocol. It calls tools, prompts and
-resources by names of its own; conformance.yml lists what ours therefore fails, with the reason. A
-failure that is not listed, and one that is listed and passes, are both errors. The inspector's
-command line talks to the server over stdio and over HTTP as a user of it would.
+The suite runs over HTTP, once for each version of the protocol. It calls its own tools, prompts and
+resources by name; conformance.yml lists what our server therefore fails, with the reason. A failure
+that is not listed, and a listed one that passes, are both errors. The inspector's command line
+talks to the server over stdio and over HTTP as a user would.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ TOOL_FAILED = 5
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Put the Node of .node first; let nothing be written outside the test's folder."""
+    """Put the Node of .node first; keep all written files inside the test's folder."""
     path = f"{ROOT / '.node/node_modules/node/bin'}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "HOME": str(home), "CI": "1"}
 
 
 @contextmanager
 def http_server(folder: Path) -> Iterator[str]:
-    """Serve a folder over HTTP on a free port; give the address."""
+    """Serve a folder over HTTP on a free port; yield the address."""
     command = [*SERVE[:-1], "info", "--http", "--port", "0", "--root", str(folder)]
     log = folder / "server.log"
     with log.open("wb") as out, subprocess.Popen(command, stderr=out) as server:
@@ -52,7 +52,7 @@ def http_server(folder: Path) -> Iterator[str]:
 
 
 def conformance(address: str, env: dict[str, str], folder: Path) -> Iterator[str]:
-    """Run the suite for every version; give what went wrong."""
+    """Run the suite for every version; return what went wrong."""
     for version in VERSIONS:
         given = ["--url", address, "--requirements", version, "--expected-failures", str(EXPECTED)]
         ran = subprocess.run(
@@ -78,7 +78,7 @@ class Inspector:
         self._env = env
 
     def ask(self, *words: str, expected: int = 0) -> dict[str, Any]:
-        """Send one request; give the answer."""
+        """Send one request; return the answer."""
         ran = subprocess.run(
             [BIN / "mcp-inspector", "--cli", *self._target, *words],
             env=self._env,
@@ -103,7 +103,7 @@ class Inspector:
         return answer
 
     def session(self) -> None:
-        """Look around, add, sweep, bring back, be refused."""
+        """List, add, sweep, restore, and provoke an error."""
         tools = self.ask("--method", "tools/list", "--strict")["tools"]
         assert {"context_add", "prune_memory"} <= {tool["name"] for tool in tools}
         assert len(self.ask("--method", "resources/list")["resources"]) == 2
@@ -124,7 +124,7 @@ class Inspector:
 
 
 def inspector(targets: dict[str, list[str]], env: dict[str, str]) -> Iterator[str]:
-    """Let the inspector talk to every target; give what went wrong."""
+    """Run the inspector against every target; return what went wrong."""
     for name, target in targets.items():
         try:
             Inspector(target, env).session()
@@ -135,7 +135,7 @@ def inspector(targets: dict[str, list[str]], env: dict[str, str]) -> Iterator[st
 
 
 def main() -> int:
-    """Judge the server; fail if anything is not as expected."""
+    """Check the server; fail if anything is not as expected."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part in ("home", "stdio", "http"):

@@ -1,7 +1,7 @@
 """Write the generated parts of docs/: the references of the command line, its JSON and MCP.
 
 python tools/docs.py            write
-python tools/docs.py --check    say whether anything would change
+python tools/docs.py --check    report whether anything would change
 """
 
 from __future__ import annotations
@@ -100,13 +100,13 @@ SHAPES: Mapping[str, object] = {
     "config trust": list[Trusted],
     "doctor": list[Check],
 }
-"""By command. `watch` prints one line of JSON after every change."""
+"""The shape of each command's output. `watch` prints one line of JSON after every change."""
 
 REFERENCE = "#/$defs/{name}"
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a JSON Schema says of a value, as far as it is put into words."""
+    """A JSON Schema of a value, as far as it is described in text."""
 
     ref: str = msgspec.field(name="$ref", default="")
     any_of: tuple[Shape, ...] = msgspec.field(name="anyOf", default=())
@@ -126,15 +126,15 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, schema: object) -> Shape:
-        """Read a schema as a library gives it; what has no text is skipped."""
+        """Read a schema from a library; skip what has no text."""
         return msgspec.convert(schema, cls)
 
     def default_in_words(self) -> str:
-        """Give the value that is taken when none is given."""
+        """Return the default as text."""
         return f"`{json.dumps(self.default)}`"
 
     def in_words(self, named: Callable[[str], str]) -> str:
-        """Say what values fit; `named` gives the text for a type with a name."""
+        """Describe the valid values; `named` returns the text for a named type."""
         if self.ref:
             return named(self.ref.rpartition("/")[2])
         if self.enum:
@@ -179,7 +179,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def schema() -> Schema:
-    """Describe all of SHAPES."""
+    """Return one schema of all SHAPES."""
     shapes, parts = msgspec.json.schema_components(list(SHAPES.values()), ref_template=REFERENCE)
     return Schema(commands=dict(zip(SHAPES, shapes, strict=True)), parts=parts)
 
@@ -285,7 +285,7 @@ def _default(name: str, given: Shape) -> str:
 
 
 def _cell(shape: Shape) -> str:
-    """Give a description in one line that a table can hold."""
+    """Return a description on one line, for a table cell."""
     return " ".join(shape.description.split()).replace("|", "\\|")
 
 
@@ -311,15 +311,15 @@ def _prompt(prompt: Prompt) -> str:
 
 
 def mcp_page() -> str:
-    """Give the page on the server with its generated part rewritten."""
+    """Return the page on the server with its generated part replaced."""
     prose, marker, _ = MCP.read_text("utf-8").partition(MARKER)
     if not marker:
-        raise ValueError(f"no line {MARKER!r}: say where the reference goes.")
+        raise ValueError(f"no line {MARKER!r}: add it where the reference goes.")
     return f"{prose}{MARKER}\n\n{anyio.run(mcp_reference)}"
 
 
 def generated() -> dict[Path, str]:
-    """Give what each generated document should say."""
+    """Return the text of each generated document."""
     whole = json.dumps(msgspec.to_builtins(schema()), indent=1, sort_keys=True) + "\n"
     return {CLI: cli_reference(), JSON: json_reference(), SCHEMA: whole, MCP: mcp_page()}
 
@@ -338,12 +338,12 @@ def _commands(
 
 
 def main() -> int:
-    """Write the documents, or say whether they are out of step."""
+    """Write the documents, or report whether they are out of date."""
     for path, text in generated().items():
         if "--check" not in sys.argv:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
-            print(f"{path.relative_to(ROOT)} is out of step: run `make docs`")
+            print(f"{path.relative_to(ROOT)} is out of date: run `make docs`")
             return 1
     return 0
 

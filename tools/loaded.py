@@ -1,4 +1,4 @@
-"""Run all tests beside busy processes: a test that waits by the clock, not for an event, fails.
+"""Run all tests with busy processes: a test that waits by the clock, not for an event, fails.
 
 python tools/loaded.py [ROUNDS]
 """

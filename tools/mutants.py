@@ -3,9 +3,9 @@
     python tools/mutants.py            all of them
     python tools/mutants.py mark       those whose name or file contains "mark"
 
-Each mutant is a piece of source and what stands there instead. It is applied to a copy of the
-package; the tests of its part of the package run against the copy. A mutant that survives is a hole
-in the tests, and a mutant whose source is not found is a hole in this file: both fail.
+Each mutant is a piece of source and its replacement. It is applied to a copy of the package; the
+tests of its part of the package run against the copy. A mutant that survives is a gap in the tests,
+and a mutant whose source is not found is a gap in this file: both fail.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def laws(pattern: str) -> tuple[str, ...]:
-    """Name the tests of some laws."""
+    """Return the tests of some laws."""
     return tuple(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob(f"tests/laws/{pattern}")))
 
 
@@ -80,7 +80,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "dialects/enveloped.py": ("tests/dialects/test_transcripts.py",),
     "cli/transcripts.py": (f"{FILES}::TestLinksAndModes", f"{FILES}::TestWritersAtWork"),
 }
-"""The tests that must catch the mutants of a file, by how its path begins; the longest counts."""
+"""The tests that must catch the mutants of a file, by path prefix; the longest prefix counts."""
 
 
 class Mutant(NamedTuple):
@@ -129,7 +129,7 @@ MUTANTS = (
         "position=run[0].position",
     ),
     Mutant(
-        "roots: pins are no roots",
+        "roots: pins are not roots",
         "core/roots.py",
         "    if not segment.pinned:\n        return None",
         "    if segment.pinned or not segment.pinned:\n        return None",
@@ -164,9 +164,7 @@ MUTANTS = (
         "            marks[target] = Mark.RELATED\n    _relate",
         "            marks[target] = Mark.REACHED\n    _relate",
     ),
-    Mutant(
-        "mark: hubs are not looked at", "core/mark.py", "    if not reached:", "    if reached:"
-    ),
+    Mutant("mark: hubs are ignored", "core/mark.py", "    if not reached:", "    if reached:"),
     Mutant(
         "graph: weak references are strong",
         "core/units.py",
@@ -186,7 +184,7 @@ MUTANTS = (
         "if i and segments[i - 1].segment_id <= name:",
     ),
     Mutant(
-        "units: pairs that share a member stay apart",
+        "units: pairs that share a member stay separate",
         "core/units.py",
         "            is_tangled = True",
         "            is_tangled = False",
@@ -209,9 +207,7 @@ MUTANTS = (
         "+ w.references / (segment.refcount + 1)",
         "+ w.references * (1 - 1 / (segment.refcount + 1))",
     ),
-    Mutant(
-        "score: retention is not turned round", "core/score.py", "return 1.0 - (", "return 0.0 + ("
-    ),
+    Mutant("score: retention is not inverted", "core/score.py", "return 1.0 - (", "return 0.0 + ("),
     Mutant(
         "score: time zones are ignored",
         "core/score.py",
@@ -231,7 +227,7 @@ MUTANTS = (
         "if used > self.soft_limit or ",
     ),
     Mutant(
-        "budget: the lines ignore what must stay",
+        "budget: the limits ignore what must stay",
         "core/budget.py",
         "if not 0 < held < self.limit:",
         "if held:",
@@ -243,7 +239,7 @@ MUTANTS = (
         "if pressure is Pressure.NONE:",
     ),
     Mutant(
-        "trigger: a cache lives for ever",
+        "trigger: a cache lives forever",
         "core/budget.py",
         "return now - self.last_request > timedelta(minutes=self.minutes)",
         "return False",
@@ -255,13 +251,13 @@ MUTANTS = (
         "False",
     ),
     Mutant(
-        "trigger: a futile pass is not waited after",
+        "trigger: a futile pass does not back off",
         "core/budget.py",
         "    if freed > 0:\n        return None",
         "    return None",
     ),
     Mutant(
-        "trigger: the wait never ends",
+        "trigger: the back-off never ends",
         "core/budget.py",
         "return grown or change - self.change >= self.wait",
         "return False",
@@ -360,7 +356,7 @@ MUTANTS = (
         "if plan.deletes and not plan.plan_id:",
     ),
     Mutant(
-        "collector: an outdated plan is carried out",
+        "collector: an outdated plan is applied",
         "collector.py",
         "            self._heap.check(plan)\n",
         "",
@@ -372,13 +368,13 @@ MUTANTS = (
         "with contextlib.nullcontext():",
     ),
     Mutant(
-        "collector: what a crash left is not settled",
+        "collector: what a crash left is not recovered",
         "collector.py",
         "            if last.event in INTENTS:",
         "            if last.event not in OPERATIONS:",
     ),
     Mutant(
-        "collector: a sweep that failed is not settled",
+        "collector: a failed sweep is not recovered",
         "collector.py",
         "                self._settle(now)\n            raise",
         "                pass\n            raise",
@@ -396,7 +392,7 @@ MUTANTS = (
         "self._bring_back(tuple(ids[:0]), Event.RESTORED, now)",
     ),
     Mutant(
-        "collector: undo of nothing is no error",
+        "collector: undo of nothing is not an error",
         "collector.py",
         "            if not ids:\n                raise NotFound(",
         "            if ids is None:\n                raise NotFound(",
@@ -420,7 +416,7 @@ MUTANTS = (
         "self._write(remove=swept)",
     ),
     Mutant(
-        "heap: a moved heap is swept",
+        "heap: a changed heap is swept",
         "heaps/segments.py",
         "if self.fingerprint() != plan.fingerprint:",
         "if not plan.fingerprint:",
@@ -450,13 +446,13 @@ MUTANTS = (
         "put=[entry.segment for entry in back.entries]",
     ),
     Mutant(
-        "heap: an id in the stash is given again",
+        "heap: an id in the stash is assigned again",
         "heaps/segments.py",
         "        if stashed:\n            names",
         "        if not ids:\n            names",
     ),
     Mutant(
-        "heap: what others did is not taken in",
+        "heap: changes by others are not read",
         "heaps/segments.py",
         "            if changes.version == self._version:",
         "            if changes.version >= self._version:",
@@ -528,7 +524,7 @@ MUTANTS = (
         "waiting = spoken[:0]",
     ),
     Mutant(
-        "conversation: a waiting call may go",
+        "conversation: a pending call may go",
         "heaps/conversation.py",
         "Unanswered(self._last_answer, frozenset(self._tying.held()))",
         "Unanswered(self._last_answer, frozenset())",
@@ -552,7 +548,7 @@ MUTANTS = (
         "",
     ),
     Mutant(
-        "live index: what came back stands at the end",
+        "live index: what came back is at the end",
         "heaps/live_index.py",
         "self._is_sorted = self._is_sorted and segment.position > self._last",
         "self._is_sorted = True",
@@ -619,13 +615,13 @@ MUTANTS = (
         "",
     ),
     Mutant(
-        "session: nobody looks whether the provider takes it",
+        "session: validity for the provider is not checked",
         "session/session.py",
         "                self._history.check(plan)\n",
         "",
     ),
     Mutant(
-        "session: an empty history is taken",
+        "session: an empty history is accepted",
         "session/history.py",
         "if self._index and not returned:",
         "if not self._index and not returned:",
@@ -643,7 +639,7 @@ MUTANTS = (
         "for n in ()}",
     ),
     Mutant(
-        "session: what was added stands behind everything",
+        "session: what was added is after everything",
         "session/history.py",
         "                at = self._segments[free[0]].position",
         "                at = self._heap.next_position",
@@ -667,7 +663,7 @@ MUTANTS = (
         "return None",
     ),
     Mutant(
-        "graph: a cap is no cap",
+        "graph: the cap is ignored",
         "heaps/graph.py",
         "            elif size > left:",
         "            elif size > limit:",
@@ -685,7 +681,7 @@ MUTANTS = (
         "if plan.heap != HEAP:",
     ),
     Mutant(
-        "graph: a sweep that was cut off is not finished",
+        "graph: an interrupted sweep is not finished",
         "heaps/graph.py",
         "        self.sweep(intent.plan, now)\n        return Event.SWEPT",
         "        return Event.SWEPT",
@@ -733,19 +729,19 @@ MUTANTS = (
         "return int(window) - unseen",
     ),
     Mutant(
-        "plugins: tokens nobody showed are forgotten",
+        "plugins: tokens outside the history are ignored",
         "plugins/run.py",
         'unseen = 0 if self.budget else max(0, self.usage.get("total_tokens", 0) - total)',
         "unseen = 0",
     ),
     Mutant(
-        "plugins: an overflow does not press",
+        "plugins: an overflow does not raise the pressure",
         "plugins/run.py",
         "        if self.reason is GCTriggerReason.OVERFLOW:\n            return Pressure.HARD",
         "        if self.reason is GCTriggerReason.OVERFLOW:\n            return Pressure.SOFT",
     ),
     Mutant(
-        "plugins: notices pile up",
+        "plugins: notices accumulate",
         "plugins/run.py",
         "(self._notices if _notice_number(message) else said).append(message)",
         "said.append(message)",
@@ -769,7 +765,7 @@ MUTANTS = (
         "if config.auto_trigger is None:",
     ),
     Mutant(
-        "plugins: nobody is asked for what is conditional",
+        "plugins: the owner of a conditional entry is not asked",
         "plugins/run.py",
         "            and self.request.options.owner_agrees(key, entry)\n",
         "",
@@ -793,7 +789,7 @@ MUTANTS = (
         "last = slots[0].message",
     ),
     Mutant(
-        "pairing: a waiting call is not held",
+        "pairing: a pending call is not kept",
         "dialects/base.py",
         "return {slot.message for slot in self._matcher.waiting()}",
         "return set()",
@@ -841,7 +837,7 @@ MUTANTS = (
         '"parts" in m',
     ),
     Mutant(
-        "history: nothing read is no error",
+        "history: reading nothing is not an error",
         "dialects/history.py",
         "    if not history.messages:\n        advice",
         "    if history.messages is None:\n        advice",
@@ -853,7 +849,7 @@ MUTANTS = (
         "            skipped +=",
     ),
     Mutant(
-        "history: what is no message moves to the end",
+        "history: what is not a message moves to the end",
         "dialects/history.py",
         "while waiting and waiting[-1].position < at:",
         "while waiting and waiting[-1].position < 0:",
@@ -877,7 +873,7 @@ MUTANTS = (
         'end = b"\\n"',
     ),
     Mutant(
-        "transcripts: an unpacked file has no bound",
+        "transcripts: an unpacked file has no size limit",
         "dialects/transcripts.py",
         "if most is not None and len(plain) > most:",
         "if most is not None and len(plain) < 0:",
@@ -895,7 +891,7 @@ MUTANTS = (
         "if at > last + 9_999:",
     ),
     Mutant(
-        "base: half a character cannot be read",
+        "base: a lone surrogate cannot be read",
         "dialects/base.py",
         "        if not HALVES.search(data):",
         "        if data:",
@@ -919,7 +915,7 @@ MUTANTS = (
         "return []",
     ),
     Mutant(
-        "anthropic: results stand behind the text",
+        "anthropic: results come after the text",
         "dialects/anthropic.py",
         "for part in (*results, *rest)",
         "for part in (*rest, *results)",
@@ -931,7 +927,7 @@ MUTANTS = (
         "if stamp is None:",
     ),
     Mutant(
-        "files: lines that came late are lost",
+        "files: late lines are lost",
         "cli/transcripts.py",
         "        if arrived:\n            with",
         "        if arrived is None:\n            with",
@@ -943,13 +939,13 @@ MUTANTS = (
         "& 0)",
     ),
     Mutant(
-        "files: a program that reads is in the way",
+        "files: a program that only reads blocks the write",
         "cli/transcripts.py",
         "& (os.O_WRONLY | os.O_RDWR))",
         "| 1)",
     ),
     Mutant(
-        "files: the mode is ours",
+        "files: the mode is not preserved",
         "cli/transcripts.py",
         "draft.chmod(stat.S_IMODE(wanted.st_mode))",
         "draft.chmod(0o600)",
@@ -961,7 +957,7 @@ MUTANTS = (
         "return path",
     ),
     Mutant(
-        "files: a draft is left behind",
+        "files: a temporary file is left behind",
         "cli/transcripts.py",
         "            draft.unlink(missing_ok=True)",
         "            pass",
@@ -986,7 +982,7 @@ def attempt(tests: tuple[str, ...], mutant: Mutant | None = None) -> tuple[int, 
             target = copy / "src/marksweep" / mutant.file
             source = target.read_text()
             if source.count(mutant.source) != 1:
-                return -1, f"its source stands {source.count(mutant.source)} times in {mutant.file}"
+                return -1, f"its source occurs {source.count(mutant.source)} times in {mutant.file}"
             target.write_text(source.replace(mutant.source, mutant.broken))
         ran = subprocess.run(
             [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n0", *tests],
@@ -1000,11 +996,11 @@ def attempt(tests: tuple[str, ...], mutant: Mutant | None = None) -> tuple[int, 
 
 
 def main() -> int:
-    """Try all mutants, or those named; say which survive."""
+    """Try all mutants, or the named ones; print which survive."""
     wanted = [m for m in MUTANTS if all(word in f"{m.name} {m.file}" for word in sys.argv[1:])]
     code, output = attempt(tuple(dict.fromkeys(test for m in wanted for test in m.tests)))
     if code:
-        print(f"the tests fail before anything is broken; repair that first: {output}")
+        print(f"the tests fail before anything is broken; fix that first: {output}")
         return 1
     failures = 0
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:

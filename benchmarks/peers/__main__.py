@@ -3,10 +3,10 @@
 python -m benchmarks.peers              all sizes
 python -m benchmarks.peers 250 2000     only these
 
-Each call runs in a process and an environment of its own; times are processor seconds, the best of
-several runs. The budget is half of the transcript, by the same approximate counter for all. Those
-that know no budget do what they do: clear all results but the last. A peer that cannot be installed
-or run is told as such, and misses no bar of ours.
+Each call runs in its own process and environment; times are processor seconds, the best of
+several runs. The budget is half of the transcript, by the same approximate counter for all. Peers
+without a budget clear all results but the last. A peer that cannot be installed or run is reported
+as such, and fails no bar.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks.rows import Row, print_rows
 
 SIZES = (250, 500, 1_000, 2_000, 4_000)
 LONGEST_SECONDS = 60.0
-"""Longest a call may take, in seconds of the clock. What takes longer is not run on more."""
+"""Longest time for a call, in seconds of wall time. A slower call is not run on larger sizes."""
 
 DRIVERS = Path(__file__).parent / "drivers"
 
@@ -39,7 +39,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Timed(msgspec.Struct, frozen=True):
-    """What a driver said; `seconds` is None if there is none to tell."""
+    """What a driver reported; `seconds` is None if it did not run."""
 
     seconds: float | None
     said: str
@@ -66,23 +66,23 @@ CALLS = (
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """At how many calls, what of ours meets which peer, how many times its time is allowed."""
+    """A comparison: the size, our call, the peer's call, and the allowed ratio of times."""
 
     size: int
     ours: Call
     theirs: Call
     allowed: float
     match: str
-    """Why these two: what both of them do."""
+    """What both of them do."""
 
 
 BARS = (
     Bar(2_000, TRUNCATE, TRIM, 1.0, "the oldest messages go until half is left"),
-    Bar(2_000, TIERS, TRIM, 1.0, "half is left; ours looks for what is worth least first"),
+    Bar(2_000, TIERS, TRIM, 1.0, "half is left; ours removes what is worth least first"),
     Bar(2_000, TIERS, CLEAR, 1.0, "old results are cleared until half is left"),
     Bar(2_000, TRUNCATE, MS_TRUNCATE, 1.0, "the oldest messages go until half is left"),
     Bar(2_000, MASK, MS_COMPACT, 1.0, "every old result becomes a short text"),
-    Bar(2_000, TIERS, CONTEXTGC, 1.0, "what is no longer needed goes; the peer knows no budget"),
+    Bar(2_000, TIERS, CONTEXTGC, 1.0, "what is no longer needed goes; the peer has no budget"),
     Bar(4_000, MASK, HARNESS, 2.0, "every result but the last three becomes a short text"),
     Bar(4_000, MASK, TRIMMER, 2.0, "every old, long result becomes a short text"),
 )
@@ -141,7 +141,7 @@ def _gave_up(call: Call, times: Times) -> bool:
 
 
 def _row(times: Times, bar: Bar) -> Row:
-    what = f"{bar.size:,} calls: {bar.ours.name} beside {bar.theirs.name}"
+    what = f"{bar.size:,} calls: {bar.ours.name} against {bar.theirs.name}"
     allowed = "faster" if bar.allowed == 1 else f"≤ {bar.allowed:g}×"
     mine, other = times.get((bar.ours.name, bar.size)), times.get((bar.theirs.name, bar.size))
     if mine is None or mine.seconds is None:
@@ -151,21 +151,21 @@ def _row(times: Times, bar: Bar) -> Row:
     if other.seconds is None:
         return Row(what, allowed, f"{mine.said}; peer {other.said}", ok=True)
     ratio = mine.seconds / other.seconds
-    measured = f"{mine.said} beside {other.said}: {ratio:.2g}×"
+    measured = f"{mine.said} against {other.said}: {ratio:.2g}×"
     ok = ratio < bar.allowed or (bar.allowed > 1 and ratio <= bar.allowed)
     return Row(what, allowed, measured, ok)
 
 
 def print_matches(bars: Sequence[Bar]) -> None:
-    """Say why these of ours meet those, and what is not timed."""
-    print("\nWho meets whom, and why:\n")
+    """Print why these calls are compared, and what is not timed."""
+    print("\nWhat is compared, and why:\n")
     for bar in bars:
         print(f"- {bar.ours.name} and {bar.theirs.name}: {bar.match}.")
     print(
         "\nOurs ends with a valid history, a plan with a reason for each step, a stash and a "
         "journal; the peers end with a list. Not timed: building a peer's message objects, and "
-        "ours taking messages in, which counts their tokens once and, for mask alone, masks what "
-        "is bulky. The rows from a bare list time that too."
+        "our reading of messages, which counts their tokens once and, for mask alone, masks bulky "
+        "results. The rows from a bare list time that too."
     )
 
 

@@ -1,4 +1,4 @@
-"""Virtual environments of the peers, one each, so that none decides what another gets."""
+"""Virtual environments of the peers, one each, so that their dependencies do not conflict."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "google_adk": ("google-adk",),
     "contextgc": ("contextgc",),
 }
-"""What is installed for each driver. Newest versions: a peer is met as it is today."""
+"""What is installed for each driver, in the newest versions."""
 
 
 class CannotInstall(Exception):
-    """A peer is not to be had here; the message is the end of what the installer said."""
+    """A peer cannot be installed; the message is the end of the installer's output."""
 
 
 def interpreter(driver: str) -> Path:
-    """Give the interpreter to run a driver with; its environment is made if it is not there."""
+    """Return the interpreter to run a driver with; create its environment if it is missing."""
     if driver not in PACKAGES:
         return Path(sys.executable)
     home = ROOT / driver
@@ -51,6 +51,6 @@ def interpreter(driver: str) -> Path:
 
 
 def last_line(text: str) -> str:
-    """Give the line that usually names the fault."""
+    """Return the line that usually names the error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:120] if lines else "no output"

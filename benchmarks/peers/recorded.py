@@ -1,13 +1,13 @@
-"""What frameworks ship, beside marksweep, before every step of recorded runs in `MARKSWEEP_DATA`.
+"""What frameworks ship, compared with marksweep, on recorded runs in `MARKSWEEP_DATA`.
 
 python -m benchmarks.peers.recorded        a few runs of each set, at a quarter of their size
 
 Share: tokens sent, of those without any collection. Paired: steps in which every call has its
-result, as providers ask. Within our rules: steps that also keep the limit, the first messages up to
-the task, and what came since the last step, as the replay lab asks; no provider refuses the others.
-Availability: how much of what the agent used next was in its context; the lab counts 0 for a step
-outside its rules. Cost: of the input with a prompt cache, beside no collection. All times are by
-the clock. A model's summaries are replaced by a text that knows nothing.
+result, as providers require. Within our rules: steps that also keep the limit, the first messages
+up to the task, and what came since the last step, as the replay lab requires; no provider refuses
+the others. Availability: how much of what the agent used next was in its context; the lab counts 0
+for a step outside its rules. Cost: of the input with a prompt cache, relative to no collection. All
+times are wall time. A model's summaries are replaced by a text without information.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 
 from benchmarks.peers.drivers.pairing import is_paired
 from benchmarks.peers.environments import CannotInstall, interpreter, last_line
-from benchmarks.trimmed import Job, Told
+from benchmarks.trimmed import Job, Precomputed
 from marksweep.replay.catalog import ECONOMY, QUALITY
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import Case, load
@@ -54,7 +54,7 @@ DRIVERS = Path(__file__).parent / "drivers"
 
 
 class Made(msgspec.Struct, frozen=True):
-    """What a driver made of one run."""
+    """A driver's contexts for one run."""
 
     contexts: list[list[Wire]]
     seconds: float
@@ -102,7 +102,7 @@ def _print(label: str, outcomes: Sequence[Outcome], milliseconds: float, paired:
 
 
 def peer(cases: Sequence[Case], driver: str, argument: str) -> tuple[list[Outcome], float, int]:
-    """Drive a peer over runs; give the outcomes, milliseconds a step, and how many are paired."""
+    """Drive a peer over runs; return the outcomes, milliseconds a step, and how many are paired."""
     limits = [limit_of(case.prices, case.study.trajectory.pinned, PERCENT) for case in cases]
     jobs = [
         Job(case.study.trajectory.messages, limit, [step.at for step in case.study.steps])
@@ -120,9 +120,9 @@ def peer(cases: Sequence[Case], driver: str, argument: str) -> tuple[list[Outcom
     made = [msgspec.json.decode(line, type=Made) for line in ran.stdout.splitlines()]
     count, outcomes = exact(), []
     for case, limit, each in zip(cases, limits, made, strict=True):
-        told = Told(each.contexts)
+        replayed = Precomputed(each.contexts)
         price, reader = Pricer(count), Reader()
-        steps = drive(case.study, proofs(case.study), told, limit, tokens=price, reader=reader)
+        steps = drive(case.study, proofs(case.study), replayed, limit, tokens=price, reader=reader)
         outcomes.append(Outcome(case.study.trajectory.id, tuple(steps)))
     total = sum(len(job.steps) for job in jobs)
     paired = sum(is_paired(context) for each in made for context in each.contexts)

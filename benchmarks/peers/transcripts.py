@@ -7,10 +7,10 @@ import random
 from typing import Any
 
 CALLS_PER_REQUEST = 40
-"""Tool calls between two things the user says."""
+"""Tool calls between two messages of the user."""
 
 FILES = 300
-"""Files the agent works on; it comes back to them."""
+"""Files the agent works on, repeatedly."""
 
 WORDS = (
     "parse",
@@ -51,7 +51,7 @@ def transcript(calls: int) -> list[dict[str, Any]]:
 
 
 def _output(chance: random.Random) -> str:
-    """Lines as a file or a log has them: 600 to 2,400 characters, one in eight short."""
+    """Lines as in a file or a log: 600 to 2,400 characters, one in eight short."""
     lines = 2 if chance.randrange(8) == 0 else chance.randrange(12, 48)
     return "\n".join(
         f"{line:4d}  {chance.choice(WORDS)}_{chance.randrange(10_000)} = {chance.choice(WORDS)}(x)"
@@ -60,7 +60,7 @@ def _output(chance: random.Random) -> str:
 
 
 def approximate_tokens(messages: list[dict[str, Any]]) -> int:
-    """Four characters a token and three tokens a message: the counter everybody is given."""
+    """Four characters a token and three tokens a message: the counter that all peers get."""
     return sum(3 + -(-_characters(message) // 4) for message in messages)
 
 

@@ -1,6 +1,6 @@
 """An agent loop on LiteLLM whose requests stay within a limit: one callback.
 
-Run it: python examples/adapters/litellm_loop.py. The provider is a fake one.
+Run it: python examples/adapters/litellm_loop.py. The provider is fake.
 """
 
 from __future__ import annotations

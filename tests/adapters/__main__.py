@@ -1,10 +1,10 @@
-"""Agent frameworks at their newest and their oldest version, each in an environment of its own.
+"""Agent frameworks at their newest and their oldest version, each in its own environment.
 
     make adapters                                      all
     python -m tests.adapters litellm google-adk        only these
 
-Each passes the tests of its adapter, in its own loop with its own fake model, and makes fifty calls
-at a limit that forces collections. Prints the table of docs/adapters.md; ends with 1 if one fails.
+Each runs the tests of its adapter, in its own loop with its own fake model, and makes fifty calls
+at a limit that forces collections. Prints the table of docs/adapters.md; exits with 1 if one fails.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Measured(msgspec.Struct):
-    """A run of many calls in a framework of some version."""
+    """A run of many calls in one version of a framework."""
 
     version: str
     row: Row
@@ -71,14 +71,14 @@ def _row(name: str, which: str) -> bool:
         return False
     python = str(ROOT / ".adapters" / f"{name}-{which}" / "bin" / "python")
     tests = _ran([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(_file(name))])
-    told = _ran([python, "-m", "tests.adapters", "--measure", name])
+    outcome = _ran([python, "-m", "tests.adapters", "--measure", name])
     passed = tests.stdout.split("[100%]")[0].count(".") if not tests.returncode else 0
-    if tests.returncode or told.returncode:
-        print((tests.stdout[-3_000:] if tests.returncode else told.stderr[-3_000:]).strip())
-    if told.returncode:
+    if tests.returncode or outcome.returncode:
+        print((tests.stdout[-3_000:] if tests.returncode else outcome.stderr[-3_000:]).strip())
+    if outcome.returncode:
         _print([f"{name}, {which}", *[""] * 6, passed, "FAILED"])
         return False
-    found = msgspec.json.decode(told.stdout.splitlines()[-1], type=Measured)
+    found = msgspec.json.decode(outcome.stdout.splitlines()[-1], type=Measured)
     row = found.row
     is_good = bool(passed) and row.paired == row.requests == CALLS + 1
     _print(
@@ -106,7 +106,7 @@ def _ran(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def measure(name: str) -> None:
-    """Let an agent of this environment's framework make fifty calls; say what came of it."""
+    """Let an agent of this environment's framework make fifty calls; print the result."""
     module = importlib.import_module(f"tests.adapters.{_file(name).stem}")
     contracts = [
         each

@@ -1,11 +1,11 @@
-"""Which frameworks' tests are collected: `make adapters` runs each in its own environment."""
+"""Selects the frameworks whose tests run: `make adapters` runs each in its own environment."""
 
 from __future__ import annotations
 
 import os
 from importlib.util import find_spec
 
-os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # nothing is asked of the network
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # no network access
 
 FRAMEWORKS = {
     "test_agent_framework.py": "agent_framework",

@@ -1,7 +1,7 @@
 """What every adapter must do, in its framework's own loop with its framework's own fake model.
 
-A framework's tests inherit `AdapterContract` and say how an agent is made there: `Agent`. What its
-fake model answers is a list of `Answer`; what it was sent each time is a `Request`.
+A framework's tests inherit `AdapterContract` and define how to make an agent: `Agent`. The answers
+of its fake model are a list of `Answer`; each request it gets is a `Request`.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from marksweep.adapters.core import Adapter
 from marksweep.tokens import count
 
 LIMIT = 12_000
-"""Tokens: a few dozen results of `read` fill it several times over."""
+"""The limit in tokens: a few dozen results of `read` fill it several times over."""
 
 CALLS = 50
 
 NUMBERS = itertools.count(1_000)
-"""For ids of calls, which are never used twice and take the same room everywhere."""
+"""For ids of calls, which are unique and have the same length everywhere."""
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "adapters"
 
 
 def content(path: str) -> str:
-    """Give what the tool `read` says of a file: about 600 tokens, all different."""
+    """Return what the tool `read` returns for a file: about 600 tokens, all different."""
     return "\n".join(
         f"{path}: line {n} of what is in it, number {n * 7919 % 1000}" for n in range(40)
     )
@@ -60,7 +60,7 @@ class Request:
     results: list[str]
     """Ids of the calls that are answered, in order."""
     text: str
-    """All that is said in it, also in calls."""
+    """All its text, including calls."""
     own: list[Any]
     """The objects that the framework would have sent by itself."""
     own_text: str
@@ -71,7 +71,7 @@ class Request:
 
     @property
     def preserved(self) -> int:
-        """How many of the objects are the framework's own."""
+        """The number of objects that are the framework's own."""
         own = {id(each) for each in self.own}
         return sum(id(each) in own for each in self.objects)
 
@@ -81,7 +81,7 @@ class Agent(ABC):
     """An agent of some framework, with the tool `read`, whose fake model answers from a list."""
 
     answers: Sequence[Any]
-    """Each an `Answer`, or what the framework's own tests want it to say."""
+    """Each an `Answer`, or a value that the framework's own tests define."""
     limit: int | str = LIMIT
     options: dict[str, Any] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
@@ -89,23 +89,23 @@ class Agent(ABC):
     @property
     @abstractmethod
     def adapter(self) -> Adapter:
-        """What all adapters share, of this agent's."""
+        """The shared core of this agent's adapter."""
 
     @abstractmethod
     def ask(self, prompt: str, thread: str = "a") -> None:
-        """Run until the model answers without a call; the thread's history goes on."""
+        """Run until the model answers without a call; the thread's history continues."""
 
     @abstractmethod
     def stream(self, prompt: str, thread: str = "a") -> None:
-        """Do the same as a stream, in an event loop where there is a choice."""
+        """Do the same as a stream, in an event loop if the framework allows it."""
 
     @abstractmethod
     def history(self, thread: str = "a") -> list[Any]:
-        """Give the framework's own history of a thread."""
+        """Return the framework's own history of a thread."""
 
     @abstractmethod
     def restarted(self) -> Agent:
-        """Give the same agent in another process: only what the framework stores is left."""
+        """Return the same agent in another process: only what the framework stores is left."""
 
     @abstractmethod
     def rewind(self, messages: int, thread: str = "a") -> None:
@@ -125,25 +125,25 @@ def reading(calls: int, start: int = 0) -> list[Answer]:
 
 
 def largest(agent: Agent) -> int:
-    """Give the tokens of the largest request, with what our way to write it down adds."""
+    """Return the tokens of the largest request, in our own format."""
     return max(count(request.text) for request in agent.requests)
 
 
 def anonymous(agent: Agent) -> list[str]:
-    """Give the text of all requests without ids, which differ from one run to the next."""
+    """Return the text of all requests without ids, which differ from one run to the next."""
     ids = re.compile(r"call_\w+|(?<=\bm)\d+\.(?=\d)")
     return [ids.sub("", request.text) for request in agent.requests]
 
 
 class Swept(NamedTuple):
-    """A file of which something was swept, and the id by which it is brought back."""
+    """A file of which something was swept, and the id that restores it."""
 
     path: str
     id: str
 
 
 def swept(request: Request) -> Swept:
-    """Find the first line that stands for something."""
+    """Find the first line that replaces something."""
     found = re.search(r'lines of (src/\w+\.py) left out[^"]*recall\(\\?"(m[\d.]+)', request.text)
     assert found, request.text[:1_000]
     return Swept(found[1], found[2])
@@ -151,7 +151,7 @@ def swept(request: Request) -> Swept:
 
 @dataclass(frozen=True)
 class Row:
-    """What a run of many calls came to: a line of the table of `make adapters`."""
+    """The result of a run of many calls: a row of the table of `make adapters`."""
 
     requests: int
     tokens_before: int
@@ -160,7 +160,7 @@ class Row:
     paired: int
     """Requests in which every call has its result."""
     preserved: int
-    """Objects that were sent and are the framework's own."""
+    """Sent objects that are the framework's own."""
     objects: int
     rewrites: int
     """Requests that do not begin as the one before, after the limit was reached."""
@@ -168,7 +168,7 @@ class Row:
 
 
 def measured(agent: Agent) -> Row:
-    """Let an agent make many calls, and say what came of it."""
+    """Let an agent make many calls; return the result."""
     started = time.perf_counter()
     agent.ask("Read all files of the project.")
     seconds = time.perf_counter() - started
@@ -186,7 +186,7 @@ def measured(agent: Agent) -> Row:
 
 
 class AdapterContract:
-    """Tests of an adapter. `make` gives an agent."""
+    """Tests of an adapter. `make` makes an agent."""
 
     make: ClassVar[Callable[..., Agent]]
     """Makes an agent: `make(answers, limit=…, options=…)`."""
@@ -208,7 +208,7 @@ class AdapterContract:
         assert largest(agent) <= LIMIT
         assert agent.adapter.failures == 0
 
-    def test_the_beginning_is_rewritten_on_few_requests(self, fifty: tuple[Agent, Row]) -> None:
+    def test_the_prefix_is_rewritten_on_few_requests(self, fifty: tuple[Agent, Row]) -> None:
         """So that the provider's prompt cache is used: on one of five after the limit, at most."""
         agent, row = fifty
         within = sum(request.text == request.own_text for request in agent.requests)
@@ -222,9 +222,7 @@ class AdapterContract:
         assert first.preserved == len(first.objects)
         assert len(last.objects) / 2 < last.preserved < len(last.own)
 
-    def test_the_frameworks_own_history_keeps_all_that_was_said(
-        self, fifty: tuple[Agent, Row]
-    ) -> None:
+    def test_the_frameworks_own_history_keeps_every_message(self, fifty: tuple[Agent, Row]) -> None:
         said = str(fifty[0].history())
         assert all(f"src/{n}.py: line 39" in said for n in range(CALLS))
 
@@ -253,7 +251,7 @@ class AdapterContract:
         assert swept(agent.requests[-1])
         assert largest(agent) <= LIMIT
 
-    def test_a_second_turn_goes_on_with_the_first(self) -> None:
+    def test_a_second_turn_continues_the_first(self) -> None:
         agent = self.make([*reading(22), *reading(22, 30)])
         agent.ask("Read the first half.")
         before = len(agent.requests)
@@ -274,7 +272,7 @@ class AdapterContract:
     def test_after_a_restart_the_next_request_begins_with_the_last_one(
         self, tmp_path: Path
     ) -> None:
-        """Also above 75 %, where a cold cache would be used to collect: it is still warm."""
+        """Also above 75 %, where a cold cache would start a collection: it is still warm."""
         agent = self.make(reading(18), options={"store": tmp_path / "swept.db"})
         agent.ask("Read the first half.")
         agent.adapter.close()
@@ -291,7 +289,7 @@ class AdapterContract:
         finally:
             again.adapter.close()
 
-    def test_a_rewind_goes_on_from_where_it_went_to(self) -> None:
+    def test_after_a_rewind_the_thread_continues_from_that_point(self) -> None:
         agent = self.make([*reading(25), *reading(2, 100)])
         agent.ask("Read all files of the project.")
         agent.rewind(5)
@@ -302,7 +300,7 @@ class AdapterContract:
         assert "src/101.py: line 20" in last.text
         assert "src/20.py" not in last.text
 
-    def test_recall_finds_what_is_gone_of_that_thread_only(self) -> None:
+    def test_recall_finds_only_what_was_swept_from_that_thread(self) -> None:
         agent = self.make([*reading(25), Answer("hello")])
         agent.ask("Read all files of the project.")
         gone = swept(agent.requests[-1])
@@ -311,7 +309,7 @@ class AdapterContract:
         assert f"{gone.path}: line 3 " in agent.recall(f"{gone.path} line 3")
         assert "nothing that was swept" in agent.recall(f"{gone.path} line 3", "b")
 
-    def test_what_a_kept_tool_said_never_goes(self) -> None:
+    def test_results_of_a_kept_tool_are_never_swept(self) -> None:
         agent = self.make(reading(14), options={"keep": ["read"]})
         agent.ask("Read all files of the project.")
         assert all(content(f"src/{n}.py") in agent.requests[-1].text for n in range(14))
@@ -368,7 +366,9 @@ class AdapterContract:
             assert swept(alone.requests[-1])
             assert anonymous(agents[n]) == anonymous(alone)
 
-    def test_the_adapter_is_told_the_model(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_adapter_receives_the_name_of_the_model(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Another model has no cached prompt."""
         agent, models = self.make([Answer("hello")]), []
         fit = agent.adapter.fit

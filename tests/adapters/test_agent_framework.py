@@ -72,7 +72,7 @@ async def _updates(contents: list[Content]) -> AsyncIterable[ChatResponseUpdate]
 
 
 class Recorded(MarksweepStrategy):
-    """Notes what would be sent, as the framework has it."""
+    """Records what the framework would send by itself."""
 
     async def __call__(self, messages: list[Message]) -> bool:
         own = [m for m in messages if "_marksweep" not in m.additional_properties]
@@ -84,7 +84,7 @@ NOTED: dict[Any, list[Message]] = {}
 
 
 def said(messages: list[Message]) -> str:
-    """Give all that messages say, also in calls."""
+    """Return the text of messages, including calls."""
     lines = [
         f"{m.role} {c.text or ''} {c.arguments or ''} {c.result or ''}"
         for m in messages
@@ -193,12 +193,12 @@ class TestAgentFramework(AdapterContract):
         agent.ask("Read all files of the project.")
         agent.ask("And?")
         assert content("src/0.py") in said(agent.stored("a"))
-        told = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
-        assert len(told) == 1
-        assert "[strategy, InMemoryHistoryProvider()]" in told[0]
+        logged = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
+        assert len(logged) == 1
+        assert "[strategy, InMemoryHistoryProvider()]" in logged[0]
 
     def test_its_provider_rewrites_the_stored_history_with_the_strategy(self) -> None:
-        """It does so before it stores a run, so a run is rewritten after the next."""
+        """It rewrites before it stores a run, so a run is rewritten after the next one."""
         agent = Framework([*reading(40), *reading(3, 100), *reading(3, 200)])
         history = InMemoryHistoryProvider(skip_excluded=True)
         rewriting = CompactionProvider(after_strategy=agent.strategy)
@@ -228,12 +228,12 @@ class TestAgentFramework(AdapterContract):
         assert swept(agent.requests[-1])
         assert agent.adapter.failures == 0
 
-    def test_a_hand_off_to_another_agent_is_a_conversation_of_its_own(self) -> None:
+    def test_a_hand_off_to_another_agent_is_a_separate_conversation(self) -> None:
         strategy = Recorded(LIMIT)
         other = Framework(reading(30, 100), strategy=strategy)
 
         async def delegate(task: str) -> str:
-            """Let another agent work on something."""
+            """Delegate a task to another agent."""
             answer = await other.agent.run(task, session=other.session("b"))
             return str(answer.text)
 
@@ -279,8 +279,8 @@ class TestAgentFramework(AdapterContract):
         assert agent.ask("Read all files of the project.").messages[-1].text == '{"files": 40}'
         assert swept(agent.requests[-1])
 
-    def test_a_session_alone_is_enough_to_go_on(self) -> None:
-        """No store: what was collected is in the session's state, a fraction of its messages."""
+    def test_a_session_alone_is_enough_to_continue(self) -> None:
+        """Without a store, what was collected is in the session's state: a fraction of its size."""
         agent = Framework(reading(40))
         agent.ask("Read all files of the project.")
         state = agent.session("a").state
@@ -293,7 +293,7 @@ class TestAgentFramework(AdapterContract):
         assert content(gone.path) in again.recall(gone.id)
         assert again.adapter.failures == 0
 
-    def test_what_another_strategy_excluded_stays_so(self) -> None:
+    def test_what_another_strategy_excluded_stays_excluded(self) -> None:
         strategy, excluded = MarksweepStrategy(LIMIT), Message("user", ["an aside"])
         excluded.additional_properties["_excluded"] = True
         messages = [Message("user", ["hello"]), excluded, Message("assistant", ["hi"])]

@@ -1,4 +1,4 @@
-"""What all adapters share: limits, keys, checkpoints, recall, and going on whatever happens."""
+"""The core of all adapters: limits, keys, checkpoints, recall, and continuing after a failure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_limit_in_percent_is_of_the_models_window() -> None:
     assert sent(grown(adapter("30%", window=10_000), history)) == sent(grown(adapter(), history))
 
 
-def test_another_model_with_another_window_goes_on_with_the_same_conversation() -> None:
+def test_another_model_with_another_window_continues_the_same_conversation() -> None:
     made, history = adapter("30%"), work("fix the parser", 40)
     for number, end in enumerate(range(1, len(history) + 1, 2)):
         fitted = made.fit(history[:end], "a", window=(20_000, 40_000)[number % 2])
@@ -75,18 +75,18 @@ def test_a_limit_in_percent_without_a_window_says_what_to_pass() -> None:
 
 
 @pytest.mark.parametrize("limit", ["0%", "101%", "many", "", 0, -1, "%", "0"])
-def test_a_limit_that_makes_no_sense_is_refused_when_it_is_given(limit: int | str) -> None:
+def test_an_invalid_limit_is_refused_when_it_is_set(limit: int | str) -> None:
     with pytest.raises(BadInput, match="expected"):
         adapter(limit)
 
 
 @pytest.mark.parametrize("window", [0, -5, "200k"])
-def test_a_window_that_makes_no_sense_is_refused_when_it_is_given(window: Any) -> None:
+def test_an_invalid_window_is_refused_when_it_is_set(window: Any) -> None:
     with pytest.raises(BadInput, match="window is"):
         adapter("60%", window=window)
 
 
-def test_a_misspelt_strategy_is_refused_when_it_is_given() -> None:
+def test_a_misspelt_strategy_is_refused_when_it_is_set() -> None:
     with pytest.raises(BadInput, match="covrage"):
         adapter(strategy="covrage")
 
@@ -96,7 +96,7 @@ def test_keep_is_a_list_of_names() -> None:
         adapter(keep="todo")
 
 
-def test_what_a_kept_tool_said_never_goes() -> None:
+def test_results_of_a_kept_tool_are_never_swept() -> None:
     plan = [
         {"role": "assistant", "tool_calls": [_call("t", "todo")], "content": None},
         {"role": "tool", "tool_call_id": "t", "content": "1. the parser\n" * 100},
@@ -106,7 +106,7 @@ def test_what_a_kept_tool_said_never_goes() -> None:
     assert plan[1] not in sent(grown(adapter(), history))
 
 
-def test_what_a_kept_role_said_never_goes() -> None:
+def test_messages_of_a_kept_role_are_never_swept() -> None:
     history = work("fix the parser", 20)
     said = [m for m in history if m["role"] == "assistant"]
     kept = sent(grown(adapter(limit=2_500, keep=["assistant"]), history))
@@ -128,7 +128,7 @@ def test_a_checkpoint_changes_only_when_something_was_collected() -> None:
     assert 1 <= changes <= 5
 
 
-def test_another_process_goes_on_from_a_checkpoint_or_from_the_store(tmp_path: Path) -> None:
+def test_another_process_continues_from_a_checkpoint_or_from_the_store(tmp_path: Path) -> None:
     first, history = adapter(store=tmp_path / "a.db"), work("fix the parser", 20)
     fitted = grown(first, history)
     state = first.checkpoint(fitted)
@@ -149,7 +149,7 @@ def test_recall_finds_by_id_and_words_what_was_swept_of_that_key_only() -> None:
     assert "nothing" in made.recall("content of file 1", "b")
 
 
-def test_recall_can_keep_to_one_conversation_of_many_with_a_key() -> None:
+def test_recall_can_be_limited_to_one_of_several_conversations_with_a_key() -> None:
     made = adapter()
     talks = [grown(made, work(f"task {n}", 12), "a").conversation for n in range(12)]
     assert "task 1: content" in made.recall("content of file 1", talk=talks[1])
@@ -160,7 +160,7 @@ def test_recall_can_keep_to_one_conversation_of_many_with_a_key() -> None:
 
 
 def test_another_model_finds_no_cached_prompt() -> None:
-    """So that it is a good time to collect."""
+    """So it is a good time to collect."""
     history = work("fix the parser", 16)
     same, other = adapter(12_000), adapter(12_000)
     for end in range(1, len(history) + 1, 2):
@@ -182,7 +182,7 @@ def test_usage_calibrates_the_conversation() -> None:
 
 
 def test_usage_that_is_reported_late_is_compared_with_its_own_request() -> None:
-    """Reports that agree with our count change nothing, although others were sent since."""
+    """Reports that agree with our count change nothing, even if other requests were sent since."""
     history, late = work("fix the parser", 20), list[Sent]()
     plain, reported = adapter(), adapter()
     for end in range(1, len(history) + 1, 2):
@@ -194,7 +194,7 @@ def test_usage_that_is_reported_late_is_compared_with_its_own_request() -> None:
             reported.observe_sent(before, before.tokens, 0)
 
 
-def test_a_failure_gives_what_the_framework_had_and_is_logged_once(
+def test_a_failure_returns_what_the_framework_had_and_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     made = adapter()
@@ -207,7 +207,7 @@ def test_a_failure_gives_what_the_framework_had_and_is_logged_once(
     assert "there are no messages" in caplog.text
 
 
-def test_many_threads_may_share_one() -> None:
+def test_threads_can_share_an_adapter() -> None:
     made = adapter()
     histories = [work(f"task {n}", 20) for n in range(6)]
     with ThreadPoolExecutor(6) as threads:
@@ -248,6 +248,6 @@ def test_an_adapter_without_its_framework_says_what_to_install(
 
 
 def test_a_missing_framework_is_named_with_what_to_install() -> None:
-    told = str(missing("langchain", ImportError("No module named 'langchain'")))
-    assert "pip install 'marksweep[langchain]'" in told
-    assert "No module named 'langchain'" in told
+    message = str(missing("langchain", ImportError("No module named 'langchain'")))
+    assert "pip install 'marksweep[langchain]'" in message
+    assert "No module named 'langchain'" in message

@@ -66,7 +66,7 @@ class Scripted(BaseLlm):
 
 
 class Recorder(BasePlugin):
-    """Notes what would be sent; it is asked before marksweep is."""
+    """Records what would be sent; it runs before marksweep."""
 
     def __init__(self, agent: Any) -> None:
         super().__init__(name="recorder")
@@ -77,7 +77,7 @@ class Recorder(BasePlugin):
 
 
 def said(contents: list[types.Content]) -> str:
-    """Give all that contents say, also in calls."""
+    """Return the text of contents, including calls."""
     lines = [
         f"{each.role} {part.text or ''} {_texts(part.function_call and part.function_call.args)} "
         f"{_texts(part.function_response and part.function_response.response)}"
@@ -98,7 +98,7 @@ class ADK(Agent):
     more: dict[str, Any] = field(default_factory=dict)
     own: list[Any] = field(default_factory=list)
     reported: int = 1
-    """How many times the tokens that we count it reports."""
+    """Ratio of the tokens it reports to the tokens that we count."""
 
     def __post_init__(self) -> None:
         self.plugin = self.plugin or MarksweepPlugin(self.limit, **self.options)
@@ -179,7 +179,7 @@ class TestADK(AdapterContract):
         agent.build()  # type: ignore[attr-defined]
 
     def test_rewriting_the_history_keeps_it_small_and_paired(self) -> None:
-        """The session gets compaction events: from then on, ADK itself builds what was sent."""
+        """The session gets compaction events: from then on, ADK itself builds the same request."""
         if _version() < REWRITES:
             with pytest.raises(BadInput, match=r"expected 2\.7"):
                 MarksweepPlugin(1_000, rewrite_history=True)
@@ -196,7 +196,7 @@ class TestADK(AdapterContract):
         assert agent.adapter.failures == 0
 
     def test_a_call_that_waits_for_approval_is_left_alone(self) -> None:
-        """A long-running tool has no answer yet; the user's comes in a later turn."""
+        """A long-running tool has no answer yet; the user's answer comes in a later turn."""
 
         def approve(path: str) -> None:
             """Ask somebody, who answers later."""
@@ -212,7 +212,7 @@ class TestADK(AdapterContract):
         assert swept(agent.requests[-1])
         assert agent.adapter.failures == 0
 
-    def test_a_hand_off_to_another_agent_is_a_conversation_of_its_own(self) -> None:
+    def test_a_hand_off_to_another_agent_is_a_separate_conversation(self) -> None:
         agent = handing_off()
         agent.ask("Read all files of the project.")
         assert len(agent.requests) == 62
@@ -282,7 +282,7 @@ class TestADK(AdapterContract):
     def test_an_agent_without_tools_gets_recall_once_something_was_left_out(
         self, is_structured: bool
     ) -> None:
-        """Not with an output schema, which Gemini does not take together with tools."""
+        """Not with an output schema, which Gemini does not accept together with tools."""
 
         class Found(BaseModel):
             files: int
@@ -322,7 +322,7 @@ class TestADK(AdapterContract):
 
 
 def handing_off(**options: Any) -> ADK:
-    """Give an agent that reads thirty files and hands off to another, which reads thirty more."""
+    """Return an agent that reads thirty files and hands off to another, which reads thirty more."""
     call = types.FunctionCall(id="hand_off", name="transfer_to_agent", args={"agent_name": "other"})
     steps = [*reading(30)[:-1], [types.Part(function_call=call)], *reading(30, 100)]
     agent = ADK(steps, options=options)
@@ -334,8 +334,8 @@ def handing_off(**options: Any) -> ADK:
 
 if _version() >= REWRITES:
 
-    def test_a_rewritten_session_alone_is_enough_to_go_on() -> None:
-        """Two calls at once, with ids that ADK made up; another process has no store of ours."""
+    def test_a_rewritten_session_alone_is_enough_to_continue() -> None:
+        """Two calls at once, with ids that ADK generated; another process has no store of ours."""
         calls = [types.FunctionCall(name="read", args={"path": f"src/{n}.py"}) for n in range(60)]
         parts = [types.Part(function_call=call) for call in calls]
         steps: list[Any] = [[parts[n], parts[n + 1]] for n in range(0, 60, 2)]
@@ -355,6 +355,6 @@ if _version() >= REWRITES:
         agent = handing_off(rewrite_history=True)
         agent.ask("Read all files of the project.")
         assert all(request.is_paired for request in agent.requests)
-        told = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
-        assert len(told) == 1
-        assert "events of other, reader" in told[0]
+        logged = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
+        assert len(logged) == 1
+        assert "events of other, reader" in logged[0]

@@ -49,7 +49,7 @@ def read(path: str) -> str:
 
 
 class Scripted(GenericFakeChatModel):
-    """LangChain's fake model, which also takes tools and streams calls."""
+    """LangChain's fake model, extended with tools and streamed calls."""
 
     agent: Any
     model_name: str = "scripted"
@@ -74,7 +74,7 @@ class Scripted(GenericFakeChatModel):
 
 
 class Recorder(AgentMiddleware):
-    """Notes what the agent would send by itself; it is asked before marksweep is."""
+    """Records what the agent would send by itself; it runs before marksweep."""
 
     def __init__(self, agent: Any) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Recorder(AgentMiddleware):
 
 
 def said(messages: list[AnyMessage]) -> str:
-    """Give all that messages say, also in calls."""
+    """Return the text of messages, including calls."""
     lines = [
         f"{m.type} {m.content} "
         + " ".join(f"{c['args'].get('path', '')} {c['id']}" for c in getattr(m, "tool_calls", ()))
@@ -200,12 +200,12 @@ class TestLangChain(AdapterContract):
         assert swept(agent.requests[-1])
         assert agent.adapter.failures == 0
 
-    def test_a_hand_off_to_another_agent_is_a_conversation_of_its_own(self) -> None:
+    def test_a_hand_off_to_another_agent_is_a_separate_conversation(self) -> None:
         middleware = MarksweepMiddleware(LIMIT)
         other = LangChainAgent(reading(22, 100), middleware=middleware)
 
         def delegate(task: str) -> str:
-            """Let another agent work on something."""
+            """Delegate a task to another agent."""
             return str(other.ask(task, "a")["messages"][-1].content)
 
         call = {"name": "delegate", "args": {"task": "Read the rest."}, "id": "hand_off"}
@@ -260,8 +260,8 @@ class TestLangChain(AdapterContract):
         assert agent.ask("Read all files of the project.")["structured_response"] == Found(files=25)
         assert swept(agent.requests[-1])
 
-    def test_a_checkpoint_alone_is_enough_to_go_on(self) -> None:
-        """No store: what was collected is in the thread's checkpoint, beside its messages."""
+    def test_a_checkpoint_alone_is_enough_to_continue(self) -> None:
+        """Without a store, what was collected is in the thread's checkpoint, with its messages."""
         agent = LangChainAgent(reading(18))
         agent.ask("Read all files of the project.")
         again = agent.restarted()
@@ -287,7 +287,7 @@ class TestLangChain(AdapterContract):
         agent.ask("Read all files of the project.")
         assert largest(agent) < 0.6 * LIMIT
 
-    def test_a_graph_of_ones_own_can_use_it_too(self) -> None:
+    def test_a_custom_graph_can_use_it_too(self) -> None:
         middleware = MarksweepMiddleware(LIMIT)
         agent = LangChainAgent(reading(25), limit=10**6)
         agent.ask("Read all files of the project.")

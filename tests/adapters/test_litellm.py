@@ -52,7 +52,7 @@ AGENTS: dict[str, Any] = {}
 
 
 class Recorder(litellm.integrations.custom_logger.CustomLogger):
-    """Notes a request as it is before or after the callback under test."""
+    """Records a request before or after the callback under test."""
 
     def __init__(self, field: str) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Scripted(CustomLLM):
 
 
 def said(messages: list[Any]) -> str:
-    """Give all that messages say, also in calls."""
+    """Return the text of messages, including calls."""
     return "\n".join(
         f"{m['role']} {m.get('content') or ''} "
         + " ".join(c["function"]["arguments"] for c in m.get("tool_calls") or ())
@@ -93,7 +93,7 @@ def said(messages: list[Any]) -> str:
 
 @dataclass
 class Loop(Agent):
-    """A program's own loop around LiteLLM, which has none."""
+    """A program's own loop around LiteLLM, which has no loop."""
 
     hook: Any = None
     threads: dict[str, list[Any]] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class TestLiteLLM(AdapterContract):
         agent.hook = shared.hook  # type: ignore[attr-defined]
 
     def test_rewriting_the_history_keeps_it_small_and_paired(self) -> None:
-        """LiteLLM keeps no history, which is said at once; a program keeps what `fit` gives."""
+        """LiteLLM keeps no history, so that is an error; a program keeps what `fit` returns."""
         with pytest.raises(BadInput, match=r"messages = hook\.fit"):
             MarksweepHook(1_000, rewrite_history=True)
         hook, messages = MarksweepHook(LIMIT), list[Any]()
@@ -208,7 +208,7 @@ class TestLiteLLM(AdapterContract):
             "input": "hello",
         }
 
-    def test_a_request_that_goes_on_from_a_stored_one_passes_as_it_is(self) -> None:
+    def test_a_request_that_continues_a_stored_one_passes_unchanged(self) -> None:
         hook = MarksweepHook(100)
         given = {"input": render_script(work(), "openai_responses"), "previous_response_id": "r"}
         assert hook.fit(given, "responses") is given
@@ -230,11 +230,11 @@ class TestLiteLLM(AdapterContract):
         "ignore::pytest.PytestUnraisableExceptionWarning", "ignore:coroutine:RuntimeWarning"
     )
     def test_six_threads_at_once_send_what_each_sends_alone(self) -> None:
-        """LiteLLM's own logger serves one event loop, and drops what it was to log for others."""
+        """LiteLLM's own logger serves one event loop, and drops records of other loops."""
         super().test_six_threads_at_once_send_what_each_sends_alone()
 
-    def test_usage_calibrates_its_own_conversation_also_if_it_is_reported_late(self) -> None:
-        """Without sessions, a provider that counts twice what we count is sent half, no other."""
+    def test_usage_calibrates_its_own_conversation_even_if_it_is_reported_late(self) -> None:
+        """Without sessions, only the provider that counts twice what we count is sent half."""
         hook, largest, late = MarksweepHook(LIMIT), {1: 0, 2: 0}, list[Any]()
         histories = {n: render_script(work(f"files {n}"), "openai_chat") for n in largest}
         for end, n in itertools.product(range(1, len(histories[1]) + 1, 2), histories):
@@ -252,7 +252,7 @@ class TestLiteLLM(AdapterContract):
     @pytest.mark.parametrize(
         "settings", [{"limt": 5}, {"limit": "much"}, "60%", {"rewrite_history": True}]
     )
-    def test_settings_of_the_proxy_that_are_wrong_are_logged_once_and_requests_pass(
+    def test_invalid_settings_of_the_proxy_are_logged_once_and_requests_pass(
         self, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         monkeypatch.setattr(litellm, "marksweep", settings, raising=False)
@@ -265,7 +265,7 @@ class TestLiteLLM(AdapterContract):
         assert [record.name for record in caplog.records] == ["marksweep.adapters"]
         assert "settings" in hook.recall("m3")
 
-    def test_two_api_keys_with_the_same_session_do_not_meet(self) -> None:
+    def test_two_api_keys_with_the_same_session_stay_separate(self) -> None:
         hook = MarksweepHook(LIMIT)
         for key in ("one", "other"):
             hook.fit(
@@ -288,7 +288,7 @@ class Capture(litellm.integrations.custom_logger.CustomLogger):
 
 
 def requested(hook: MarksweepHook, messages: list[Any], **more: Any) -> dict[str, Any]:
-    """Send messages through LiteLLM, which makes up the answer; give what it was to send."""
+    """Send messages through LiteLLM with a mock answer; return what it would send."""
     capture = Capture()
     litellm.callbacks = [hook, capture]
     given = {"model": "gpt-4o", "mock_response": '{"files": 40}', **more}
@@ -315,7 +315,7 @@ def test_a_call_that_waits_for_approval_is_left_alone() -> None:
     assert not validate(sent, "openai_chat")
 
 
-def test_a_hand_off_to_another_model_goes_on_with_the_same_conversation() -> None:
+def test_a_hand_off_to_another_model_continues_the_same_conversation() -> None:
     hook, history = MarksweepHook(LIMIT), render_script(work(), "openai_chat")
     first = requested(hook, history, litellm_session_id="s")["messages"]
     more = [*history, {"role": "user", "content": "Go on."}]
@@ -357,9 +357,9 @@ def test_messages_passed_by_position_are_sent_and_logged_once(
     given = render_script(work(), "openai_chat")
     for _ in range(2):
         asyncio.run(litellm.acompletion("gpt-4o", given, mock_response="so"))
-    told = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
-    assert len(told) == 1
-    assert "by keyword" in told[0]
+    logged = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
+    assert len(logged) == 1
+    assert "by keyword" in logged[0]
 
 
 def test_a_deployment_can_declare_its_window() -> None:

@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK: its own runner and sessions, with a model of ours."""
+"""OpenAI Agents SDK: its own runner and sessions, with our fake model."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OPENED: list[SQLiteSession] = []
 
 
 def said(items: list[Any]) -> str:
-    """Give all that items say, also in calls."""
+    """Return the text of items, including calls."""
     lines = []
     for item in items:
         words = item.get("arguments") or item.get("output") or item.get("content") or item
@@ -186,11 +186,9 @@ class OpenAIAgent(Agent):
     def rewind(self, messages: int, thread: str = "a") -> None:
         async def rewound() -> None:
             session = self.sessions[thread]
-            items = (await session.get_items())[
-                : messages + 2
-            ]  # what is said is an item of its own
+            items = (await session.get_items())[: messages + 2]  # a message is a separate item
             await session.clear_session()
-            await session.add_items(items[: messages + 2])  # two answers are an item more each
+            await session.add_items(items[: messages + 2])  # each of the two answers adds an item
 
         asyncio.run(rewound())
 
@@ -230,7 +228,7 @@ class TestOpenAIAgents(AdapterContract):
         assert swept(agent.requests[-1])
         assert agent.adapter.failures == 0
 
-    def test_a_hand_off_goes_on_with_the_same_conversation(self) -> None:
+    def test_a_hand_off_continues_the_same_conversation(self) -> None:
         other = OpenAIAgent([])
         first = [*reading(22)[:-1], [call("transfer_to_other", "hand_off")], *reading(20, 100)]
         agent = OpenAIAgent(first, filter=other.filter)
@@ -312,7 +310,7 @@ class TestOpenAIAgents(AdapterContract):
         assert (of_long, of_short) == (1_000, 100)
         assert long_counted > 2 * short_counted
 
-    def test_without_a_session_of_ours_recall_keeps_to_the_conversation_at_hand(self) -> None:
+    def test_without_our_session_recall_is_limited_to_the_current_conversation(self) -> None:
         made = MarksweepFilter(LIMIT)
         first = OpenAIAgent(reading(25), filter=made)
         second = OpenAIAgent([[call("recall", what="line 3 of src")], Answer("so")], filter=made)
@@ -327,7 +325,7 @@ class TestOpenAIAgents(AdapterContract):
         assert swept(first.requests[-1])
         assert "nothing that was swept" in result.to_input_list()[-2]["output"]
 
-    def test_percent_without_a_window_is_told_in_the_log_and_nothing_is_touched(
+    def test_percent_without_a_window_is_logged_and_nothing_is_changed(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         agent = OpenAIAgent(reading(22), limit="60%")

@@ -50,7 +50,7 @@ FREE = UsageLimits(request_limit=None)
 
 
 def said(messages: list[ModelMessage]) -> str:
-    """Give all that messages say, also in calls."""
+    """Return the text of messages, including calls."""
     lines = []
     for message in messages:
         for part in message.parts:
@@ -61,7 +61,7 @@ def said(messages: list[ModelMessage]) -> str:
 
 
 class Recorder(AbstractCapability[Any]):
-    """Notes what the agent would send by itself; it is asked before marksweep is."""
+    """Records what the agent would send by itself; it runs before marksweep."""
 
     def __init__(self, agent: Any) -> None:
         super().__init__()
@@ -194,12 +194,12 @@ class TestPydanticAI(AdapterContract):
         assert swept(agent.requests[-1])
         assert agent.adapter.failures == 0
 
-    def test_a_hand_off_to_another_agent_is_a_conversation_of_its_own(self) -> None:
+    def test_a_hand_off_to_another_agent_is_a_separate_conversation(self) -> None:
         capability = Marksweep(LIMIT)
         other = PydanticAIAgent(reading(22, 100), capability=capability)
 
         async def delegate(task: str) -> str:
-            """Let another agent work on something."""
+            """Delegate a task to another agent."""
             return str((await other.agent.run(task, usage_limits=FREE)).output)
 
         call = ToolCallPart("delegate", {"task": "Read the rest."}, tool_call_id="hand_off")
@@ -257,7 +257,7 @@ class TestPydanticAI(AdapterContract):
 
     def test_a_retry_that_the_framework_asks_for_is_paired(self) -> None:
         def odd(path: str) -> str:
-            """Read a file, not at the first attempt."""
+            """Read a file; fail at the first attempt."""
             if path.endswith("5.py") and len(agent.requests) % 2:
                 raise ModelRetry("Try again: " + content(path))
             return content(path)

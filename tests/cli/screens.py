@@ -1,6 +1,6 @@
-"""The main screens, as the installed command draws them, kept as files beside this one.
+"""The main screens, as the installed command draws them, stored as files in screens/.
 
-python -m tests.cli.screens        draw them anew, after a look at what changed
+python -m tests.cli.screens        redraw them; then review the difference
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WIDTHS = (60, 80, 120)
 COMMAND = Path(sys.executable).with_name("marksweep")
 
 COMPARED = ("--strategy", "truncate", "--strategy", "superseded+mask+truncate")
-"""Strategies whose figures do not change with every idea of how to rank."""
+"""Strategies whose figures rarely change."""
 
 SCREENS = {
     "help": ("--help",),
@@ -53,7 +53,7 @@ CHANGING = (
     (re.compile(r"(?<= )\d+\.\d+\.\d+\S*(?: on Python \S+)?(?= *$)", re.MULTILINE), "VERSION"),
     (re.compile(r"(?<=  )\d\.\d(?= *$)", re.MULTILINE), "0.0"),
 )
-"""What differs from run to run or from machine to machine, and what stands for it."""
+"""What differs between runs or machines, and its placeholder."""
 
 
 def prepare(folder: Path) -> None:
@@ -93,7 +93,7 @@ def prepare(folder: Path) -> None:
 
 
 def drawn(folder: Path, width: int) -> Iterator[tuple[str, str]]:
-    """Draw every screen at a width; give its name and what it looks like."""
+    """Draw every screen at a width; yield its name and its text."""
     env = {**os.environ, "COLUMNS": str(width), "NO_COLOR": "1", "PYTHONHASHSEED": "0"}
     for name, words in SCREENS.items():
         ran = subprocess.run(
@@ -111,20 +111,20 @@ def _stable(text: str, folder: Path) -> str:
 
 
 def kept(name: str, width: int) -> Path:
-    """Name the file of a screen."""
+    """Return the file of a screen."""
     return FOLDER / f"{name}-{width}.txt"
 
 
 @contextmanager
 def project() -> Iterator[Path]:
-    """Make a prepared folder. Its name has the same length everywhere: paths wrap alike."""
+    """Make a prepared folder. Its name has a fixed length, so that paths wrap the same way."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="marksweep-") as name:
         prepare(Path(name))
         yield Path(name)
 
 
 def main() -> None:
-    """Draw all screens anew."""
+    """Redraw all screens."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     with project() as folder:

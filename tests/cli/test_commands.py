@@ -27,7 +27,7 @@ from tests.cli.support import fill, history, run
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in an empty folder, so that no settings, store or session of the project are met."""
+    """Work in an empty folder, without settings, store or session of this project."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
@@ -41,7 +41,7 @@ def transcript(tmp_path: Path) -> Path:
 
 
 def session(agent: str, home: Path, name: str, folder: Path) -> Path:
-    """A session of an agent in a folder, where that agent keeps it."""
+    """Write a session of an agent for a folder, where that agent stores it."""
     said = {"role": "user", "content": f"Look at {name}."}
     if agent == "claude":
         path = home / "claude/projects" / re.sub(r"[^A-Za-z0-9]", "-", str(folder))
@@ -97,7 +97,7 @@ class TestAnalyze:
         again = json.loads(run("analyze", "chat.smaller.json", "--json").output)
         assert again["tokens"] == offered["coverage"]
 
-    def test_prices_of_the_settings_are_what_a_sweep_is_weighed_with(
+    def test_a_sweep_is_weighed_with_the_prices_of_the_settings(
         self, transcript: Path, tmp_path: Path
     ) -> None:
         def waits() -> dict[str, float]:
@@ -114,7 +114,7 @@ class TestAnalyze:
         run("analyze", "chat.json")
         assert transcript.read_bytes() == before
 
-    def test_without_a_file_the_working_set_is_looked_at(self, tmp_path: Path) -> None:
+    def test_without_a_file_the_working_set_is_analyzed(self, tmp_path: Path) -> None:
         fill(tmp_path / "set.db")
         found = json.loads(run("analyze", "--store", "set.db", "--json").output)
         assert found["size_before"] == 100
@@ -142,7 +142,7 @@ class TestAnalyze:
         ):
             assert expected in shown
 
-    def test_costs_are_written_in_the_prices_that_were_named(self, transcript: Path) -> None:
+    def test_costs_use_the_prices_that_were_given(self, transcript: Path) -> None:
         def bill(*options: str) -> dict[str, Any]:
             found = run("analyze", "chat.json", "--limit", "2k", "--json", *options).output
             made: dict[str, Any] = json.loads(found)["closer"]["bill"]
@@ -157,7 +157,7 @@ class TestAnalyze:
             assert done.exit_code == 2
             assert "expected" in done.stderr or "known are" in done.stderr
 
-    def test_a_strategy_that_can_be_dear_says_so_wherever_it_is_offered(
+    def test_a_strategy_that_can_be_expensive_says_so_wherever_it_is_offered(
         self, transcript: Path
     ) -> None:
         warning = "coverage_quality can cost three times as much as not collecting"
@@ -171,7 +171,7 @@ class TestAnalyze:
         assert warning not in run("analyze", "chat.json", "--strategy", "coverage").output
 
     @pytest.mark.parametrize("agent", ["claude", "codex"])
-    def test_without_a_file_the_newest_session_of_this_folder_is_looked_at(
+    def test_without_a_file_the_newest_session_of_this_folder_is_analyzed(
         self, tmp_path: Path, agent: str
     ) -> None:
         fill(Path(".marksweep/store.db"))
@@ -193,7 +193,7 @@ class TestAnalyze:
 
 
 class TestCollect:
-    def test_the_result_is_valid_smaller_and_in_the_form_it_came(self, transcript: Path) -> None:
+    def test_the_result_is_valid_smaller_and_in_the_original_format(self, transcript: Path) -> None:
         done = run("collect", "chat.json", "--limit", "2k", "-o", "small.json")
         assert done.exit_code == 0, done.output
         small = json.loads(Path("small.json").read_text())
@@ -209,7 +209,7 @@ class TestCollect:
         assert validate(small) == []
         assert len(done.stdout) < len(lines)
 
-    def test_only_the_plan_is_shown_without_a_place_to_write(self, transcript: Path) -> None:
+    def test_only_the_plan_is_shown_without_an_output(self, transcript: Path) -> None:
         before = transcript.read_bytes()
         assert "plan-" in run("collect", "chat.json", "--limit", "2k").output
         assert transcript.read_bytes() == before
@@ -246,7 +246,7 @@ class TestCollect:
         assert done.exit_code == 3
         assert "--yes" in done.stderr
 
-    def test_what_fits_already_is_nothing_to_do(self, transcript: Path) -> None:
+    def test_if_it_already_fits_there_is_nothing_to_do(self, transcript: Path) -> None:
         done = run("collect", "chat.json", "--limit", "1m", "-o", "same.json")
         assert done.exit_code == 1
         assert json.loads(Path("same.json").read_text()) == history()
@@ -266,7 +266,7 @@ class TestCollect:
         assert run("undo", plan_id, *where).exit_code == 0
         assert run("undo", plan_id, *where).exit_code == 2
 
-    def test_a_saved_plan_is_refused_once_the_heap_has_moved(self, tmp_path: Path) -> None:
+    def test_a_saved_plan_is_refused_once_the_heap_has_changed(self, tmp_path: Path) -> None:
         context = fill(tmp_path / "set.db", keep=True)
         plan = context.plan(target_tokens=50)
         context.save(plan)
@@ -418,7 +418,7 @@ class TestWorkingSet:
             refused = run("collect", *bad, *where)
             assert (refused.exit_code, said in refused.stderr) == (2, True), bad
 
-    def test_a_pin_is_set_and_taken_away(self, tmp_path: Path) -> None:
+    def test_a_pin_is_set_and_removed(self, tmp_path: Path) -> None:
         fill(tmp_path / "set.db")
         run("pin", "s3", "--by", "ana", "--why", "needed", "--store", "set.db")
         assert "pinned by ana: needed" in run("why", "s3", "--store", "set.db").output
@@ -502,7 +502,7 @@ class TestMemory:
         named = run("prune", "--yes", "--workspace", "default")
         assert "Successfully deleted 1 stale memory node" in named.output
 
-    def test_a_root_that_shrank_is_indexed_once_that_is_meant(self, tmp_path: Path) -> None:
+    def test_a_root_that_shrank_is_indexed_once_that_is_confirmed(self, tmp_path: Path) -> None:
         code = tmp_path / "code"
         code.mkdir()
         for n in range(30):
@@ -567,7 +567,7 @@ class TestBadInput:
 
     @pytest.mark.parametrize("strategy", sorted(STRATEGIES))
     @pytest.mark.parametrize("is_lines", [True, False])
-    def test_half_characters_are_read_and_written_like_any_other(
+    def test_lone_surrogates_are_read_and_written_like_other_characters(
         self, tmp_path: Path, strategy: str, is_lines: bool
     ) -> None:
         messages = history()
@@ -584,7 +584,7 @@ class TestBadInput:
         assert left[:2] == messages[:2]
         assert validate(left, "openai_chat") == []
 
-    def test_a_store_that_is_no_store_is_a_store_problem(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_not_a_store_is_a_store_problem(self, tmp_path: Path) -> None:
         (tmp_path / "bad.db").write_bytes(b"this is not a database, but long enough to be one")
         done = run("journal", "--store", "bad.db")
         assert done.exit_code == 4
@@ -637,7 +637,7 @@ def test_the_installed_command_ends_with_the_documented_code(
     assert bool(ran.stderr) or code < 2
 
 
-def test_help_loads_nothing_that_is_heavy() -> None:
+def test_help_imports_nothing_heavy() -> None:
     script = (
         "import sys; from marksweep.cli.app import app; app(['--help'], standalone_mode=False); "
         "print(sorted({'mcp', 'falkordb', 'tree_sitter', 'rich', 'pydantic'} & set(sys.modules)))"

@@ -1,4 +1,4 @@
-"""Doctor finds what is wrong with a store and repairs it, and nothing is lost by that."""
+"""Doctor finds what is wrong with a store and repairs it without losing anything."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checks(*options: str) -> dict[str, dict[str, Any]]:
-    """Look, and give what was found by name; the exit code says the same."""
+    """Run the checks; return the findings by name. The exit code must agree."""
     done = run("doctor", "--json", *options)
     found = {each["what"].partition(" ")[0]: each for each in json.loads(done.stdout)}
     assert done.exit_code == (0 if all(each["ok"] for each in found.values()) else 1)
@@ -38,7 +38,7 @@ def checks(*options: str) -> dict[str, dict[str, Any]]:
 
 
 def kept(path: Path) -> dict[str, bytes]:
-    """Give what was kept of a store before it was repaired."""
+    """Return the copy that was kept of a store before its repair."""
     (folder,) = path.parent.glob(f"{path.name}.before-*")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     return {file.name: file.read_bytes() for file in folder.iterdir()}
@@ -88,7 +88,7 @@ def test_files_that_others_may_read_are_made_private(tmp_path: Path, name: str) 
     assert checks("--store", name)["permissions"]["ok"]
 
 
-def test_a_json_store_that_was_cut_off_is_written_anew(tmp_path: Path) -> None:
+def test_a_truncated_json_store_is_rebuilt(tmp_path: Path) -> None:
     path = tmp_path / "set.json"
     fill(path)
     whole = path.read_bytes()
@@ -101,7 +101,7 @@ def test_a_json_store_that_was_cut_off_is_written_anew(tmp_path: Path) -> None:
     assert kept(path)["set.json"] == cut
 
 
-def test_a_damaged_database_is_written_anew(tmp_path: Path) -> None:
+def test_a_damaged_database_is_rebuilt(tmp_path: Path) -> None:
     path = tmp_path / "set.db"
     context = Segments(path, limit=10**9)
     for n in range(200):
@@ -118,7 +118,7 @@ def test_a_damaged_database_is_written_anew(tmp_path: Path) -> None:
     assert health.damage(path) == ""
 
 
-def test_what_is_no_store_at_all_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_store_is_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "bad.db"
     path.write_bytes(b"this is not a database, but long enough to be one")
     before = path.read_bytes()
@@ -128,7 +128,7 @@ def test_what_is_no_store_at_all_is_left_as_it_is(tmp_path: Path) -> None:
         health.rebuild(path)
 
 
-def test_a_sweep_that_was_cut_off_is_finished(tmp_path: Path) -> None:
+def test_an_interrupted_sweep_is_finished(tmp_path: Path) -> None:
     fill(tmp_path / "set.db")
     store = open_store("set.db")
     store.journal.append("default", Entry(Event.SWEEPING, datetime.now(UTC), "plan-x"))
@@ -153,7 +153,7 @@ def test_what_a_killed_process_left_behind_is_removed_and_kept(tmp_path: Path) -
 
 
 def remember(path: Path, number: int = 40) -> None:
-    """Write a graph of notes, each with a word of its own and one that all share."""
+    """Write a graph of notes, each with a unique word and one that all share."""
 
     graph = SqliteGraphStore(path)
     texts = [f"needle{n} haystack " + "x" * 900 for n in range(number)]
@@ -162,14 +162,14 @@ def remember(path: Path, number: int = 40) -> None:
 
 
 def found_by(path: Path, words: str) -> list[str]:
-    """Search a graph; give the first word of each text that was found."""
+    """Search a graph; return the first word of each text that was found."""
     graph = SqliteGraphStore(path)
     hits = graph.search("default", GraphQuery(words=words, limit=100))
     graph.close()
     return [hit.chunk.text.partition(" ")[0] for hit in hits]
 
 
-def test_a_damaged_memory_is_written_anew_from_what_can_be_read(tmp_path: Path) -> None:
+def test_a_damaged_memory_is_rebuilt_from_what_can_be_read(tmp_path: Path) -> None:
     folder = tmp_path / ".marksweep"
     folder.mkdir(mode=0o700)
     fill(folder / "store.db")
@@ -184,10 +184,10 @@ def test_a_damaged_memory_is_written_anew_from_what_can_be_read(tmp_path: Path) 
     assert not found["ok"]
     assert found["mend"]
 
-    told = checks("--repair", "--yes")["memory"]
+    repaired = checks("--repair", "--yes")["memory"]
 
-    assert told["ok"]
-    assert "could not be read" in told["found"]
+    assert repaired["ok"]
+    assert "could not be read" in repaired["found"]
     assert kept(path)["graph.db"] == bytes(content)
     assert checks()["memory"]["found"] == "sound"
     left = found_by(path, "haystack")
@@ -196,7 +196,7 @@ def test_a_damaged_memory_is_written_anew_from_what_can_be_read(tmp_path: Path) 
     assert found_by(path, "needle0") == ["needle0"]
 
 
-def test_a_memory_of_which_nothing_can_be_read_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_unreadable_memory_is_left_unchanged(tmp_path: Path) -> None:
     folder = tmp_path / ".marksweep"
     folder.mkdir(mode=0o700)
     fill(folder / "store.db")
@@ -229,7 +229,7 @@ def test_repairing_without_a_terminal_needs_yes(tmp_path: Path) -> None:
     assert left.exists()
 
 
-def test_a_falkordb_that_is_away_is_reported() -> None:
+def test_an_unreachable_falkordb_is_reported() -> None:
     found = checks("--falkordb", "redis://127.0.0.1:1")["FalkorDB"]
     assert not found["ok"]
     assert "127.0.0.1:1" in found["found"]
@@ -243,7 +243,7 @@ def test_a_falkordb_that_is_away_is_reported() -> None:
         (("--appendonly", "yes", "--appendfsync", "always"), "survives a kill", True),
     ],
 )
-def test_what_a_server_keeps_when_it_is_killed_is_said(
+def test_what_a_server_keeps_when_it_is_killed_is_reported(
     options: tuple[str, ...], words: str, ok: bool
 ) -> None:
     with running_redis(*options) as url:
@@ -252,7 +252,7 @@ def test_what_a_server_keeps_when_it_is_killed_is_said(
 
 
 @pytest.mark.parametrize("kind", [SqliteStore, JsonStore])
-def test_all_workspaces_and_their_journals_outlive_a_rebuilding(
+def test_all_workspaces_and_their_journals_survive_a_rebuild(
     tmp_path: Path, kind: type[SqliteStore | JsonStore]
 ) -> None:
     path = tmp_path / ("set.db" if kind is SqliteStore else "set.json")

@@ -1,4 +1,4 @@
-"""`marksweep index` and the tool of the server say what they left out, in words and as data."""
+"""`marksweep index` and the server's tool report what they left out, as text and as data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def left_out(*options: str) -> list[str]:
     return [each["path"] for each in report["left_out"]]
 
 
-def test_the_command_line_says_it() -> None:
+def test_the_command_line_reports_what_it_left_out() -> None:
     said = run("index", ".").stdout
     assert "Left out: a lock file (1), a secret (1)." in said
     assert "index.include" in said
@@ -34,7 +34,7 @@ def test_the_command_line_says_it() -> None:
     assert run("search", "hunter2").exit_code == 1
 
 
-def test_an_option_or_a_setting_brings_a_kind_in(project: Path) -> None:
+def test_an_option_or_a_setting_includes_a_kind(project: Path) -> None:
     assert left_out("--include", "secrets") == ["uv.lock"]
     (project / ".marksweep").mkdir(exist_ok=True)
     (project / ".marksweep/settings.toml").write_text('index.include = ["locks"]\n')
@@ -46,7 +46,7 @@ def test_an_option_or_a_setting_brings_a_kind_in(project: Path) -> None:
     assert "a list of secrets, minified, locks, build, vendored" in " ".join(refused.stderr.split())
 
 
-def test_the_server_says_it_too(project: Path) -> None:
+def test_the_server_reports_what_it_left_out(project: Path) -> None:
     async def work() -> None:
         async with agent(project) as one:
             indexed = await one.call("index_codebase", path=".")

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of work loses nothing, and the next run goes on."""
+"""Ctrl-C in the middle of work loses nothing, and the next run continues."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ COMMAND = str(Path(sys.executable).with_name("marksweep"))
 DEADLINE = 60.0
 INTERRUPTED = 130
 MOMENTS = (0.15, 0.3, 0.45, 0.6)
-"""Seconds after which the signal comes: while it starts, reads, works and ends."""
+"""Seconds until the signal: during start, reading, work and exit."""
 
 
 MORE_THAN_A_PIPE_HOLDS = 1 << 20
 
 
 def interrupted(folder: Path, seconds: float, *words: str) -> int:
-    """Start a command, press Ctrl-C after a while; give the exit code."""
+    """Start a command, press Ctrl-C after a while; return the exit code."""
     with subprocess.Popen(
         [COMMAND, *words],
         cwd=folder,
@@ -45,7 +45,7 @@ def interrupted(folder: Path, seconds: float, *words: str) -> int:
 
 
 @pytest.mark.parametrize("seconds", MOMENTS)
-def test_a_collection_of_the_working_set_has_happened_or_has_not(
+def test_an_interrupted_collection_is_either_complete_or_absent(
     tmp_path: Path, seconds: float
 ) -> None:
     names = {f"s{n}" for n in range(3_000)}
@@ -63,7 +63,7 @@ def test_a_collection_of_the_working_set_has_happened_or_has_not(
 
 
 @pytest.mark.parametrize("seconds", MOMENTS)
-def test_a_transcript_is_the_old_or_the_new_and_the_old_is_there(
+def test_an_interrupted_write_leaves_the_old_or_the_new_transcript_and_the_original(
     tmp_path: Path, seconds: float
 ) -> None:
     path = tmp_path / "chat.json"
@@ -76,7 +76,7 @@ def test_a_transcript_is_the_old_or_the_new_and_the_old_is_there(
 
 
 @pytest.mark.parametrize("seconds", MOMENTS)
-def test_an_index_is_taken_up_by_the_next(tmp_path: Path, seconds: float) -> None:
+def test_an_interrupted_index_is_completed_by_the_next_run(tmp_path: Path, seconds: float) -> None:
     code = tmp_path / "code"
     code.mkdir()
     for n in range(200):
@@ -90,10 +90,10 @@ def test_an_index_is_taken_up_by_the_next(tmp_path: Path, seconds: float) -> Non
     assert report["stale"] == 0
 
 
-def test_the_signal_is_reported_in_a_line_with_a_code_of_its_own(tmp_path: Path) -> None:
+def test_an_interrupt_is_reported_on_one_line_with_its_own_exit_code(tmp_path: Path) -> None:
     """A pipe that is never closed keeps the command reading until it is interrupted.
 
-    It has begun to read once more is written than the pipe holds.
+    Once more is written than the pipe holds, the command has begun to read.
     """
     with subprocess.Popen(
         [COMMAND, "analyze", "-"],

@@ -1,4 +1,4 @@
-"""What every command prints with --json is what docs/json.schema.json says."""
+"""What every command prints with --json conforms to docs/json.schema.json."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def printed(shape: str, *words: str, codes: tuple[int, ...] = (0,)) -> Any:
-    """Run a command, hold what it prints against its schema, and give it."""
+    """Run a command, validate its output against its schema, and return it."""
     done = run(*words, "--json")
     assert done.exit_code in codes, done.output
     return conforming(shape, done.stdout)
@@ -112,7 +112,7 @@ def test_commands_on_memory() -> None:
     assert printed("prune --restore", "prune", "--restore", plan)["memories"]
 
 
-def test_the_verbs_of_an_agent() -> None:
+def test_the_commands_of_an_agent() -> None:
     Path("code/zoo.py").write_text("from ant import ant\n\n\ndef open_zoo():\n    ant()\n")
     run("index", "code")
     note = printed("remember", "remember", "Ants are fed at noon", "--tag", "zoo")["memory_id"]

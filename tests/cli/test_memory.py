@@ -23,13 +23,13 @@ NOTES = ("Ada owns the parser", "the proxy listens on port 8080", "ada-lovelace 
 def _project(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """An empty project, whose memory is on either store."""
+    """Make an empty project, with its memory on either store."""
     monkeypatch.chdir(tmp_path)
     if request.param == "sqlite":
         yield
         return
     monkeypatch.setenv("MARKSWEEP_MEMORY", f"falkordb:{tmp_path / 'falkor'}")
-    # Held open, so that the server need not start anew for every command.
+    # Held open, so that the server does not restart for every command.
     server = EmbeddedServer(tmp_path / "falkor")
     server.open()
     yield
@@ -37,7 +37,7 @@ def _project(
 
 
 def remember(*texts: str, workspace: str = "default") -> list[str]:
-    """Add notes; give their ids."""
+    """Add notes; return their ids."""
     memory = KnowledgeGraph.open()
     try:
         return [memory.add_memory(text, workspace_id=workspace).memory_id for text in texts]
@@ -56,14 +56,14 @@ def found(word: str, *options: str) -> bool:
 
 
 class TestBackups:
-    def test_what_was_exported_and_lost_comes_back(self) -> None:
+    def test_exported_memory_that_was_lost_is_imported_again(self) -> None:
         ids = remember(*NOTES)
         made = said("memory", "export")
         assert made["workspace_id"] == "default"
         assert Path(made["path"]).is_file()
         run("memory", "forget", *ids, "--everywhere", "--yes")
         assert not found("parser")
-        # Erasing reached the backup too; one that was taken elsewhere brings it back.
+        # Erasing reached the backup too; a copy of the backup elsewhere restores it.
         remember(*NOTES)
         said("memory", "export", "-o", "elsewhere.jsonl.gz")
         run("memory", "forget", *ids, "--everywhere", "--yes")
@@ -73,7 +73,7 @@ class TestBackups:
         entry = said("journal", "--memory", "--event", "restored")[0]
         assert set(entry["segments"]) == {f"memory:{each}" for each in ids}
 
-    def test_they_are_listed_with_what_they_hold_and_what_is_wrong_with_them(self) -> None:
+    def test_backups_are_listed_with_their_contents_and_their_faults(self) -> None:
         assert said("memory", "backups", code=1) == []
         remember(*NOTES)
         whole = said("memory", "export")
@@ -87,7 +87,7 @@ class TestBackups:
         assert Path(whole["path"]).name in shown
         assert "damaged" in shown
 
-    def test_a_purge_leaves_one_that_brings_back_what_was_purged(self) -> None:
+    def test_a_purge_leaves_a_backup_that_restores_what_was_purged(self) -> None:
         (note, _, _) = remember(*NOTES)
         run("memory", "forget", note, "--yes")
         Path(".marksweep/settings.toml").write_text("[memory]\ngrace_days = 1e-10\n")
@@ -101,7 +101,7 @@ class TestBackups:
         assert said("memory", "export", "-o", "empty.jsonl.gz", code=1)["items"] == 0
         assert not Path("empty.jsonl.gz").exists()
 
-    def test_a_file_that_is_there_is_not_replaced(self) -> None:
+    def test_an_existing_file_is_not_replaced(self) -> None:
         remember(*NOTES)
         Path("mine.txt").write_text("mine")
         done = run("memory", "export", "-o", "mine.txt")
@@ -128,7 +128,7 @@ class TestBadBackups:
         return Path("b.jsonl.gz")
 
     @pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.99])
-    def test_a_truncated_one_is_a_store_problem(self, backup: Path, part: float) -> None:
+    def test_a_truncated_backup_is_a_store_problem(self, backup: Path, part: float) -> None:
         content = backup.read_bytes()
         backup.write_bytes(content[: int(part * len(content))])
         self.refused(backup, 4, "not a complete backup")
@@ -138,7 +138,7 @@ class TestBadBackups:
         refused = 0
         for place in range(10, len(content), len(content) // 40):
             flipped = content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
-            if self.says_the_same(content, flipped):  # bits that only fill up the last byte
+            if self.says_the_same(content, flipped):  # padding bits of the last byte
                 continue
             backup.write_bytes(flipped)
             self.refused(backup, 4, "not a complete backup")
@@ -169,13 +169,11 @@ class TestBadBackups:
             b'{"items":1,"sha256":"e0"}\n',
         ],
     )
-    def test_something_else_that_is_compressed_is_no_backup(
-        self, backup: Path, text: bytes
-    ) -> None:
+    def test_another_compressed_file_is_not_a_backup(self, backup: Path, text: bytes) -> None:
         backup.write_bytes(gzip.compress(text))
         self.refused(backup, 4, "not a complete backup")
 
-    def test_a_line_without_end_is_not_read_into_memory(
+    def test_an_endless_line_is_not_read_into_memory(
         self, backup: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("marksweep.stores.checked_lines.LONGEST_LINE", 1000)
@@ -183,7 +181,7 @@ class TestBadBackups:
         self.refused(backup, 4, "is not terminated")
 
     @pytest.mark.parametrize("path", ["ghost.jsonl.gz", ".", "/dev/zero", "fifo", "loop", "../.."])
-    def test_a_path_that_is_no_file_is_bad_input(self, backup: Path, path: str) -> None:
+    def test_a_path_that_is_not_a_file_is_bad_input(self, backup: Path, path: str) -> None:
         os.mkfifo("fifo")
         Path("loop").symlink_to("loop")
         self.refused(Path(path), 2, "is not a file")
@@ -198,7 +196,7 @@ class TestBadBackups:
 
 
 class TestForgetting:
-    def test_it_hides_and_can_be_taken_back(self) -> None:
+    def test_forgetting_hides_a_memory_and_can_be_undone(self) -> None:
         (note, *_) = remember(*NOTES)
         done = said("memory", "forget", note, "--yes")
         assert done["gone"]["memories"] == [note]
@@ -206,7 +204,9 @@ class TestForgetting:
         assert run("prune", "--restore", done["plan_id"]).exit_code == 0
         assert found("parser")
 
-    def test_everywhere_reaches_the_backups_and_says_what_it_does_not(self) -> None:
+    def test_forgetting_everywhere_reaches_the_backups_and_says_what_it_does_not_reach(
+        self,
+    ) -> None:
         (note, *_) = remember(*NOTES)
         path = said("memory", "export")["path"]
         done = said("memory", "forget", note, "--everywhere", "--yes")
@@ -218,7 +218,7 @@ class TestForgetting:
         assert b"8080" in text
         assert run("memory", "forget", note, "--everywhere", "--yes").exit_code == 1
 
-    def test_nothing_goes_without_an_answer(self) -> None:
+    def test_nothing_is_forgotten_without_confirmation(self) -> None:
         (note, *_) = remember(*NOTES)
         for options in ((), ("--everywhere",), ("--json",)):
             done = run("memory", "forget", note, *options)
@@ -226,7 +226,7 @@ class TestForgetting:
             assert "--yes" in done.stderr
         assert found("parser")
 
-    def test_what_is_unknown_is_nothing_to_do(self) -> None:
+    def test_for_an_unknown_id_there_is_nothing_to_do(self) -> None:
         done = said("memory", "forget", "mghost", "--yes", code=1)
         assert done["gone"] == {"memories": [], "chunks": [], "entities": []}
         assert said("journal", "--memory") == []
@@ -237,7 +237,7 @@ class TestForgetting:
 
 
 class TestMerging:
-    def test_what_is_one_thing_is_shown_and_then_merged(self) -> None:
+    def test_duplicate_entities_are_shown_and_then_merged(self) -> None:
         remember("#Red-Fox jumps", "#red_fox sleeps")
         plan = said("memory", "merge")
         (step,) = plan["steps"]
@@ -247,14 +247,14 @@ class TestMerging:
         assert len(done["swept"]) == 1
         assert "steps" not in said("memory", "merge", code=1)
 
-    def test_nothing_is_merged_without_an_answer(self) -> None:
+    def test_nothing_is_merged_without_confirmation(self) -> None:
         remember("#Red-Fox jumps", "#red_fox sleeps")
         assert run("memory", "merge").exit_code == 3
         assert said("memory", "merge")["steps"]
         assert run("memory", "merge", "--yes").exit_code == 0
         assert "steps" not in said("memory", "merge", code=1)
 
-    def test_a_plan_of_another_kind_is_refused_and_stays_as_it_is(self) -> None:
+    def test_a_plan_of_another_kind_is_refused_and_stays_unchanged(self) -> None:
         (note, *_) = remember(*NOTES)
         plan = said("memory", "forget", note, "--yes")["plan_id"]
         before = said("journal", "--memory")
@@ -264,7 +264,7 @@ class TestMerging:
 
 
 class TestJournal:
-    def test_it_tells_of_every_preview_deletion_restoration_and_purge(self) -> None:
+    def test_it_records_every_preview_deletion_restoration_and_purge(self) -> None:
         (note, *_) = remember(*NOTES)
         plan = said("memory", "forget", note, "--yes")["plan_id"]
         run("prune", "--restore", plan)
@@ -276,7 +276,7 @@ class TestJournal:
         assert all(f"memory:{note}" in entries[at]["segments"] for at in (0, 1, 2))
         assert said("journal") == []
 
-    def test_it_is_asked_by_event_and_by_plan(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_is_filtered_by_event_and_by_plan(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COLUMNS", "150")
         one, two, _ = remember(*NOTES)
         plans = [said("memory", "forget", each, "--yes")["plan_id"] for each in (one, two)]

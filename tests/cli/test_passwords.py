@@ -1,4 +1,4 @@
-"""The password of a URL is never shown: not in a result, an error, a log line or a file."""
+"""The password in a URL is never shown: not in a result, an error, a log line or a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def locked(url: str) -> str:
-    """Set a password on a server; give its address."""
+    """Set a password on a server; return its address."""
     with redis.Redis.from_url(url) as client:
         client.config_set("requirepass", SECRET)
     return url.removeprefix("redis://")
@@ -87,7 +87,7 @@ def test_the_settings_are_shown_without_it(
     assert SECRET not in done.output
 
 
-def test_a_client_is_told_to_keep_it_in_the_environment() -> None:
+def test_the_snippet_for_a_client_keeps_it_in_the_environment() -> None:
     store = f"redis://:{SECRET}@{AWAY}"
     done = run("serve", "--print-config", "cursor", "--store", store, "--workspace", "w")
     assert json.loads(done.stdout)["mcpServers"]["marksweep"]["args"] == [
@@ -99,7 +99,7 @@ def test_a_client_is_told_to_keep_it_in_the_environment() -> None:
     assert SECRET not in done.output
 
 
-def test_doctor_asks_the_servers_that_are_configured(
+def test_doctor_checks_the_configured_servers(
     monkeypatch: pytest.MonkeyPatch, redis_address: str, falkordb_address: str
 ) -> None:
     monkeypatch.setenv("MARKSWEEP_STORE", f"redis://:{SECRET}@{redis_address}")
@@ -114,7 +114,7 @@ def test_doctor_asks_the_servers_that_are_configured(
 
 
 @pytest.mark.parametrize("scheme", ["falkordb", "redis"])
-def test_doctor_takes_a_falkordb_as_the_readme_writes_it(
+def test_doctor_accepts_a_falkordb_url_as_the_documentation_writes_it(
     falkordb_address: str, scheme: str
 ) -> None:
     done = run("doctor", "--falkordb", f"{scheme}://:{SECRET}@{falkordb_address}", "--json")
@@ -133,7 +133,7 @@ def test_doctor_takes_a_falkordb_as_the_readme_writes_it(
         "folder",
     ],
 )
-def test_a_falkordb_that_cannot_be_asked_is_a_finding_without_a_password(
+def test_an_unreachable_falkordb_is_a_finding_without_its_password(
     falkordb_address: str, url: str
 ) -> None:
     done = run("doctor", "--falkordb", url.replace("REAL", falkordb_address), "--json")

@@ -86,7 +86,7 @@ def test_what_a_compaction_would_lose_is_found_again(tmp_path: Path) -> None:
     assert "content of file 2" in run(tmp_path, "swept", "content", "file", "2").stdout
 
 
-def test_after_a_compaction_the_task_is_said_again(tmp_path: Path) -> None:
+def test_after_a_compaction_the_task_is_injected_again(tmp_path: Path) -> None:
     event = {"session_id": "s1", "transcript_path": str(transcript(tmp_path))}
     done = run(tmp_path, "hook", "session-start", given={**event, "source": "compact"})
     said = json.loads(done.stdout)["hookSpecificOutput"]
@@ -104,7 +104,9 @@ def test_the_plugin_is_a_new_folder_and_overwrites_nothing(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("agent", ["opencode", "pi"])
-def test_the_plugins_in_javascript_ask_this_very_marksweep(agent: str, tmp_path: Path) -> None:
+def test_the_javascript_plugins_run_this_installation_of_marksweep(
+    agent: str, tmp_path: Path
+) -> None:
     assert run(tmp_path, "plugin", agent, "here", "--limit", "60k").returncode == 0
     asking = (tmp_path / "here" / "fit.js").read_text()
     assert json.dumps([sys.executable, "-m", "marksweep"]) in asking
@@ -116,7 +118,7 @@ def test_the_plugins_in_javascript_ask_this_very_marksweep(agent: str, tmp_path:
     assert not (tmp_path / "there").exists()
 
 
-def test_requests_of_a_plugin_fit_one_a_line_and_what_is_none_stays_as_it_is(
+def test_requests_of_a_plugin_are_fitted_line_by_line_and_other_lines_stay_unchanged(
     tmp_path: Path,
 ) -> None:
     history = work("a task of a plugin", 20)

@@ -1,4 +1,4 @@
-"""`replay` and `tune`: tables, JSON, the report, the settings file, and how they fail."""
+"""`replay` and `tune`: tables, JSON, the report, the settings file, and failures."""
 
 from __future__ import annotations
 
@@ -67,13 +67,15 @@ class TestReplay:
         ):
             assert expected in shown
 
-    def test_money_follows_the_prices_that_were_named(self) -> None:
-        cheap, dear = (
+    def test_costs_follow_the_prices_that_were_given(self) -> None:
+        cheap, expensive = (
             replayed("chat.json", *QUICK, "--price", price)["result"]
             for price in ("1,0.1,1", "10,1,10")
         )
-        assert dear["dollars_uncollected"] == pytest.approx(10 * cheap["dollars_uncollected"], 0.01)
-        for low, high in zip(cheap["rows"], dear["rows"], strict=True):
+        assert expensive["dollars_uncollected"] == pytest.approx(
+            10 * cheap["dollars_uncollected"], 0.01
+        )
+        for low, high in zip(cheap["rows"], expensive["rows"], strict=True):
             assert high["dollars"] == pytest.approx(10 * low["dollars"], abs=0.001)
             assert 0 <= low["rewrites"] <= 100
         assert run("replay", "chat.json", *QUICK, "--price", "free").exit_code == 2
@@ -146,20 +148,20 @@ class TestReplay:
         assert row["violations"] == {}
         assert row["cost"] > 0
 
-    def test_kept_work_is_taken_up_again(self) -> None:
+    def test_cached_results_are_reused(self) -> None:
         first = replayed("chat.json", *QUICK, "--keep", "done")
         kept = {path.name: path.stat().st_mtime_ns for path in Path("done").iterdir()}
         assert any(name.startswith("job-") for name in kept)
         assert replayed("chat.json", *QUICK, "--keep", "done") == first
         assert {p.name: p.stat().st_mtime_ns for p in Path("done").iterdir()} == kept
 
-    def test_kept_work_that_was_damaged_is_done_again(self) -> None:
+    def test_damaged_cached_results_are_computed_again(self) -> None:
         first = replayed("chat.json", *QUICK, "--keep", "done")
         for path in Path("done").glob("job-*"):
             path.write_bytes(b"{")
         assert replayed("chat.json", *QUICK, "--keep", "done") == first
 
-    def test_kept_work_is_not_taken_for_transcripts(self) -> None:
+    def test_cached_results_are_not_taken_for_transcripts(self) -> None:
         first = replayed(".", *QUICK, "--keep", "done")
         assert replayed(".", *QUICK, "--keep", "done") == first
         assert first["result"]["passed"] == []
@@ -179,7 +181,7 @@ class TestReplay:
         done = run("replay", "-", *QUICK, stdin=lines)
         assert done.exit_code == 0, done.output
 
-    def test_what_is_passed_over_is_reported_with_its_reason(self) -> None:
+    def test_what_is_skipped_is_reported_with_its_reason(self) -> None:
         Path("logs").mkdir()
         Path("logs/good.json").write_bytes(Path("chat.json").read_bytes())
         Path("logs/bad.json").write_text("42")
@@ -187,7 +189,7 @@ class TestReplay:
         assert done.exit_code == 0
         assert "bad.json: holds a int" in done.stdout
 
-    def test_of_many_transcripts_the_same_few_are_drawn(self) -> None:
+    def test_the_same_sample_of_many_transcripts_is_drawn_each_time(self) -> None:
         for n in range(3):
             Path(f"more-{n}.json").write_text(json.dumps(recorded()[: 60 - 2 * n]))
         found = replayed(".", *QUICK, "--most", "2")["result"]
@@ -257,7 +259,7 @@ class TestReplay:
         with pytest.raises(ProcessLookupError):
             _wait_for_group(started.pid)
 
-    def test_killing_it_leaves_no_process_and_the_next_run_goes_on(self) -> None:
+    def test_killing_it_leaves_no_process_and_the_next_run_continues(self) -> None:
         Path("logs").mkdir()
         for n in range(8):
             Path(f"logs/{n}.json").write_text(json.dumps(recorded()[: 60 - 2 * n]))
@@ -303,7 +305,7 @@ class TestReplay:
         with pytest.raises(ProcessLookupError):
             _wait_for_group(started.pid)
 
-    def test_strategies_of_your_own_are_replayed_and_their_failures_named(self) -> None:
+    def test_custom_strategies_are_replayed_and_their_failures_named(self) -> None:
         Path("hanging.py").write_text(HANGING)
         found = replayed("chat.json", "-b", "30%", "-s", "hanging:Dies", *SOLVED_ROUGHLY)
         row = next(r for r in found["result"]["rows"] if r["strategy"] == "hanging:Dies")
@@ -312,8 +314,10 @@ class TestReplay:
             "chat.json, step 1: the process of hanging:Dies died (exit code 3)"
         ]
         assert found["recommended"]["strategy"] == "truncate"
-        told = run("replay", "chat.json", "-b", "30%", "-s", "hanging:Dies", *SOLVED_ROUGHLY).stdout
-        assert "hanging:Dies at 30%: error (32×)" in told
+        output = run(
+            "replay", "chat.json", "-b", "30%", "-s", "hanging:Dies", *SOLVED_ROUGHLY
+        ).stdout
+        assert "hanging:Dies at 30%: error (32×)" in output
 
 
 WATCHING = """
@@ -323,8 +327,8 @@ HERE = pathlib.Path(__file__).parent
 
 def watch(event, arguments):
     if event in ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo"):
-        with (HERE / "asked").open("a") as told:
-            told.write(f"{event} {arguments[1:]} of {sys.argv}\\n")
+        with (HERE / "asked").open("a") as log:
+            log.write(f"{event} {arguments[1:]} of {sys.argv}\\n")
 
 sys.addaudithook(watch)
 """
@@ -351,7 +355,7 @@ class Dies(Hangs):
 
 
 def _wait_for_group(pid: int) -> None:
-    """Wait until no process of the group is left, which raises."""
+    """Wait until no process of the group is left; then os.killpg raises."""
     for _ in range(100):
         os.killpg(pid, 0)
         time.sleep(0.1)
@@ -387,7 +391,7 @@ class TestTune:
         assert plan["strategy"] == "superseded → mask → truncate"
         assert {step["reason"] for step in plan["steps"]} <= planned
 
-    def test_what_settings_cannot_say_is_not_written(self) -> None:
+    def test_what_settings_cannot_express_is_not_written(self) -> None:
         done = run("tune", "chat.json", "-s", "gc_truncate", "-b", "30%", *SOLVED_ROUGHLY, "--json")
         assert json.loads(done.stdout)["recommended"]["strategy"] == "truncate"
         assert load_settings().conversation.strategy == "truncate"
@@ -413,7 +417,7 @@ class TestTune:
         assert run("tune", "chat.json", *QUICK).exit_code == 0
         assert Path(".marksweep/settings.toml").read_bytes() == first
 
-    def test_a_json_settings_file_is_not_overruled(self) -> None:
+    def test_a_json_settings_file_is_not_overridden(self) -> None:
         Path(".marksweep").mkdir()
         Path(".marksweep/settings.json").write_text("{}")
         done = run("tune", "chat.json", *QUICK)

@@ -1,4 +1,4 @@
-"""Sessions of coding agents, collected under a new id. The real clients take them: make clients."""
+"""Sessions of coding agents, collected under a new id. `make clients` resumes them for real."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_copy_under_a_new_id_fits_and_the_session_is_as_it_was(home: Path, age
         assert [line["ordinal"] for line in left] == list(range(len(left)))
 
 
-def test_without_a_name_the_newest_session_of_the_folder_is_meant(home: Path) -> None:
+def test_without_a_name_the_newest_session_of_the_folder_is_used(home: Path) -> None:
     os.utime(write(home, "claude", session(30)), (1, 1))
     write(home, "codex", codex(30, home / "work"))
     assert "codex resume" in " ".join(resume(home, "--limit", "3k", "--yes").stderr.split())
@@ -114,13 +114,15 @@ def test_what_fits_is_left_alone(home: Path) -> None:
         (["claude", "x", "--limit", "many"], 2, "no session x"),
     ],
 )
-def test_what_is_not_there_is_said(home: Path, words: list[str], status: int, said: str) -> None:
+def test_a_missing_session_is_reported(
+    home: Path, words: list[str], status: int, said: str
+) -> None:
     done = resume(home, *words)
     assert done.returncode == status
     assert said in " ".join(done.stderr.split())
 
 
-def test_nothing_is_written_without_a_yes(home: Path) -> None:
+def test_nothing_is_written_without_confirmation(home: Path) -> None:
     path = write(home, "claude", session(30))
     done = resume(home, "claude", "--limit", "3k")
     assert done.returncode == 3

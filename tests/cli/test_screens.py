@@ -1,4 +1,4 @@
-"""The main screens look as they did when somebody last looked at them."""
+"""The main screens are those that were last reviewed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_every_screen_is_as_it_was_looked_at(folder: Path, width: int) -> None:
-    """After a change on purpose: python -m tests.cli.screens, and look at the difference."""
+def test_every_screen_matches_its_reviewed_file(folder: Path, width: int) -> None:
+    """After an intended change: run python -m tests.cli.screens, and review the difference."""
     for name, text in drawn(folder, width):
         assert text == kept(name, width).read_text(), f"{name} at {width} columns"
         assert max(len(line) for line in text.splitlines()) <= width, name

@@ -1,4 +1,4 @@
-"""What fills the window of a coding agent's session. Real sessions: make clients."""
+"""What fills the window of a coding agent's session. `make clients` uses real sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def analysed(path: Path, lines: list[Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def lines() -> list[Any]:
-    """A session in which two calls were answered at once, one of them by an MCP server."""
+    """Make a session in which two calls were answered at once, one of them by an MCP server."""
     made: list[Any] = session(3)
     calls = [
         {"type": "tool_use", "id": "x", "name": "Read", "input": {"file_path": "0.py"}},
@@ -86,5 +86,5 @@ def test_a_codex_session_names_its_window(tmp_path: Path) -> None:
     assert "marksweep wrap codex" in " ".join(found["actions"])
 
 
-def test_other_transcripts_have_no_window_of_their_own(tmp_path: Path) -> None:
+def test_other_transcripts_do_not_state_a_window(tmp_path: Path) -> None:
     assert analysed(tmp_path / "chat.jsonl", [{"role": "user", "content": "hello"}]) is None

@@ -1,4 +1,4 @@
-"""The page on the server says how to add it to each client as the server itself does."""
+"""The page on the MCP server shows the same client snippets as the server prints."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_page_has_the_snippet_that_is_printed(client: str) -> None:
     assert f"\n{ran.stdout.strip()}\n```" in PAGE
 
 
-def test_what_is_not_on_the_path_is_named_by_its_own_path(tmp_path: Path) -> None:
+def test_a_command_that_is_not_on_the_path_is_named_by_its_full_path(tmp_path: Path) -> None:
     (entry,) = json.loads(printed("claude-code", str(tmp_path)).stdout)["mcpServers"].values()
     assert entry["command"] == str(COMMAND)
     words = [entry["command"], *entry["args"], "--help"]

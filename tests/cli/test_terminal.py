@@ -26,7 +26,7 @@ DEADLINE = 60.0
 
 
 class Terminal:
-    """One command in a terminal of so many columns."""
+    """One command in a terminal with a number of columns."""
 
     def __init__(self, folder: Path, *words: str, columns: int = 60, **env: str) -> None:
         ours, theirs = pty.openpty()
@@ -46,18 +46,18 @@ class Terminal:
         self.seen = ""
 
     def until(self, words: str) -> None:
-        """Read until something was shown."""
+        """Read until these words are shown."""
         ends = time.monotonic() + DEADLINE
         while words not in self.seen:
             assert time.monotonic() < ends, f"no {words!r} in:\n{self.seen}"
             assert self._read(), f"ended without {words!r}:\n{self.seen}"
 
     def type(self, text: str) -> None:
-        """Answer."""
+        """Type an answer."""
         os.write(self._handle, text.encode())
 
     def end(self) -> int:
-        """Read to the end; give the exit code."""
+        """Read to the end; return the exit code."""
         while self._read():
             pass
         os.close(self._handle)
@@ -68,7 +68,7 @@ class Terminal:
             return False
         try:
             found = os.read(self._handle, 65_536)
-        except OSError:  # how Linux says that the other end is closed
+        except OSError:  # on Linux, the other end is closed
             return False
         self.seen += found.decode(errors="replace")
         return bool(found)
@@ -84,7 +84,7 @@ def transcript(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_plan_is_shown_and_nothing_happens_without_a_yes(transcript: Path) -> None:
+def test_the_plan_is_shown_and_nothing_happens_without_confirmation(transcript: Path) -> None:
     before = transcript.read_bytes()
     terminal = Terminal(transcript.parent, "collect", "session.json", "--limit", "6k", "--write")
     terminal.until("Replace session.json? [y/N]:")
@@ -94,7 +94,7 @@ def test_the_plan_is_shown_and_nothing_happens_without_a_yes(transcript: Path) -
     assert transcript.read_bytes() == before
 
 
-def test_a_yes_does_it_and_undo_puts_it_back(transcript: Path) -> None:
+def test_a_yes_applies_the_plan_and_undo_reverts_it(transcript: Path) -> None:
     before = transcript.read_bytes()
     terminal = Terminal(transcript.parent, "collect", "session.json", "--limit", "6k", "--write")
     terminal.until("[y/N]:")
@@ -154,7 +154,7 @@ def test_memory_of_a_named_workspace_is_pruned_after_a_question(tmp_path: Path) 
     assert terminal.end() == 0
 
 
-def test_colours_are_for_terminals_that_want_them(transcript: Path) -> None:
+def test_colours_are_only_for_terminals_that_allow_them(transcript: Path) -> None:
     coloured = Terminal(transcript.parent, "analyze", "session.json")
     assert coloured.end() == 0
     assert "\x1b[1m" in coloured.seen

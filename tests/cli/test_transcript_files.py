@@ -1,4 +1,4 @@
-"""Files that other programs write: what is damaged in them, links to them, and writers at work."""
+"""Files that other programs write: damaged lines, links, and concurrent writers."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ class TestDamagedFiles:
         assert kept[-1] == damaged
         assert [json.loads(line) for line in kept[:2]] == history()[:2]
 
-    def test_they_are_counted_and_named_in_text_and_in_json(self) -> None:
+    def test_unreadable_lines_are_counted_and_named_in_text_and_in_json(self) -> None:
         written("chat.jsonl", b"\n".join([*lines()[:2], LATIN_1, *lines()[2:], NOT_A_NUMBER]))
         for command in (["collect", "chat.jsonl", "--limit", "2k"], ["analyze", "chat.jsonl"]):
             shown = run(*command).output
             assert "2 lines cannot be read" in shown
             assert "line 3 is not JSON" in shown
-            told = json.loads(run(*command, "--json").stdout)["skipped"]
-            assert [each["position"] for each in told] == [2, 28]
-            assert "line 29 is not JSON" in told[1]["reason"]
+            skipped = json.loads(run(*command, "--json").stdout)["skipped"]
+            assert [each["position"] for each in skipped] == [2, 28]
+            assert "line 29 is not JSON" in skipped[1]["reason"]
         found = json.loads(run("validate", "chat.jsonl", "--json").output)
         assert [(f["rule"], f["position"]) for f in found] == [("readable", 2), ("readable", 28)]
 
@@ -84,7 +84,7 @@ class TestDamagedFiles:
         assert json.loads(run("analyze", "chat.json", "--json").output)["skipped"] == []
 
     @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
-    def test_compressed_files_are_known_by_their_content(
+    def test_compressed_files_are_recognized_by_their_content(
         self, pack: Callable[[bytes], bytes]
     ) -> None:
         written("chat.jsonl", pack(b"\n".join(lines())))
@@ -116,9 +116,9 @@ class TestDamagedFiles:
         more = ("--limit", "1k", "-o", "out.json") if command == "collect" else ()
         done = run(command, "bad.json", *more)
         assert done.exit_code == 2, done.output
-        told = done.stderr.replace("\n", " ")
-        assert "bad.json" in told
-        assert any(each in told for each in said.split("|")), told
+        message = done.stderr.replace("\n", " ")
+        assert "bad.json" in message
+        assert any(each in message for each in said.split("|")), message
         assert not Path("out.json").exists()
 
     def test_a_transcript_of_one_line_is_read(self) -> None:
@@ -151,7 +151,7 @@ class TestLinksAndModes:
         assert target.read_bytes() == before
         assert Path("link.jsonl").is_symlink()
 
-    def test_an_output_that_is_there_keeps_its_mode_and_link(self) -> None:
+    def test_an_existing_output_keeps_its_mode_and_link(self) -> None:
         written("chat.jsonl", b"\n".join(lines()))
         written("out.jsonl", b"old").chmod(0o644)
         Path("link.jsonl").symlink_to("out.jsonl")
@@ -162,16 +162,16 @@ class TestLinksAndModes:
         run("collect", "chat.jsonl", "--limit", "2k", "-o", "new.jsonl")
         assert Path("new.jsonl").stat().st_mode & 0o777 == 0o600
 
-    def test_the_owner_stays(self) -> None:
+    def test_the_owner_is_preserved(self) -> None:
         path = written("chat.jsonl", b"\n".join(lines()))
         owner = (4321, 1234) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
         os.chown(path, *owner)
         run("collect", "chat.jsonl", "--limit", "2k", "--write", "--yes")
         assert (path.stat().st_uid, path.stat().st_gid) == owner
 
-    def test_no_draft_stays_behind(self) -> None:
+    def test_no_temporary_file_is_left_behind(self) -> None:
         written("chat.jsonl", b"\n".join(lines()))
-        written("chat.jsonl.orig", b"in the way")
+        written("chat.jsonl.orig", b"exists already")
         done = run("collect", "chat.jsonl", "--limit", "2k", "--write", "--yes")
         assert done.exit_code == 3
         assert sorted(each.name for each in Path().iterdir()) == ["chat.jsonl", "chat.jsonl.orig"]
@@ -195,7 +195,7 @@ with open(sys.argv[1], "ab", buffering=0) as out:
         out.write(json.dumps({"role": "user", "content": f"late {number}"}).encode() + b"\\n")
         print(number, flush=True)
 """
-"""A writer that keeps the file open, and writes a line for every number it is given."""
+"""A writer that keeps the file open, and writes a line for every number on stdin."""
 
 
 @contextmanager
@@ -226,8 +226,8 @@ def session() -> Path:
     return written("chat.jsonl", b"\n".join(lines()) + b"\n").resolve()
 
 
-class TestWritersAtWork:
-    def test_lines_that_came_since_it_was_read_are_noticed(self, session: Path) -> None:
+class TestConcurrentWriters:
+    def test_lines_added_since_it_was_read_are_noticed(self, session: Path) -> None:
         loaded = transcripts.load(str(session))
         append(session, 1)
         before = session.read_bytes()
@@ -236,7 +236,7 @@ class TestWritersAtWork:
         assert session.read_bytes() == before
         assert [each.name for each in session.parent.iterdir()] == ["chat.jsonl"]
 
-    def test_a_file_that_was_exchanged_is_noticed(self, session: Path) -> None:
+    def test_a_file_that_was_replaced_is_noticed(self, session: Path) -> None:
         loaded = transcripts.load(str(session))
         other = session.with_name("other")
         other.write_bytes(session.read_bytes())
@@ -245,7 +245,7 @@ class TestWritersAtWork:
         with pytest.raises(Refused):
             transcripts.replace(loaded, b"{}\n")
 
-    def test_a_line_that_comes_at_the_last_moment_is_taken_along(
+    def test_a_line_added_at_the_last_moment_is_kept(
         self, session: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         loaded = transcripts.load(str(session))
@@ -267,7 +267,7 @@ class TestWritersAtWork:
         assert late(session) == ["late 7"]
         assert session.read_bytes().startswith(b'{"role": "user", "content": "new"}\n')
 
-    def test_no_line_is_lost_to_a_program_that_writes_all_the_time(self, session: Path) -> None:
+    def test_no_line_of_a_program_that_writes_continuously_is_lost(self, session: Path) -> None:
         count, replaced = 400, 0
         with program(APPENDING, session, 0, count) as writer:
             while writer.poll() is None:
@@ -276,7 +276,7 @@ class TestWritersAtWork:
                     replaced += 1
                     Path("chat.jsonl.orig").unlink()
                 assert done.exit_code in (0, 1, 3), done.output
-        # Late lines are the user's words, which stay; all of them must have got through.
+        # Late lines are the user's words, which stay; all of them must be there.
         assert sorted(late(session)) == sorted(f"late {n}" for n in range(count)), replaced
 
     def test_a_program_that_keeps_the_file_open_is_named_and_nothing_is_replaced(
@@ -307,6 +307,6 @@ class TestWritersAtWork:
             assert writer.stdout.readline() == "1\n"
         assert late(session.with_name("chat.jsonl.orig")) == ["late 1"]
 
-    def test_a_program_that_only_reads_is_not_in_the_way(self, session: Path) -> None:
+    def test_a_program_that_only_reads_does_not_block_the_write(self, session: Path) -> None:
         with session.open("rb"):
             assert run("collect", "chat.jsonl", "--limit", "2k", "--write", "--yes").exit_code == 0

@@ -1,4 +1,4 @@
-"""`marksweep config trust`: a project's wishes are shown, agreed to once, and taken back."""
+"""`marksweep config trust`: a project's requests are shown, accepted once, and revoked."""
 
 from __future__ import annotations
 

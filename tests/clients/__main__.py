@@ -37,13 +37,13 @@ INSTALLED = ROOT / ".clients"
 SECONDS = 240
 
 KILLED_AT = 18
-"""The call at which the proxy is killed: after the first collection of every client."""
+"""The call at which the proxy is killed; it is after the first collection of every client."""
 
 LAST_CALL = KILLED_AT + 2
 """Calls of the task in which the proxy is killed."""
 
 BYTES_PER_TOKEN = 4
-"""By which the provider here counts."""
+"""Bytes per token, as this provider counts."""
 
 
 class Run:
@@ -62,7 +62,7 @@ class Run:
         self.environment = {**os.environ, "HOME": str(home), "PATH": path, **given}
 
     def typing(self, first: int, last: int, said: str = "") -> str:
-        """What is typed for the steps of the task; nothing where the model calls tools."""
+        """What is typed for the steps of the task; nothing if the model calls tools."""
         return "" if self.driven.has_tools else said + typed(first, last)
 
     def wrapped(self, *arguments: str, words: str = "") -> subprocess.CompletedProcess[str]:
@@ -90,20 +90,20 @@ class Run:
 
 
 def binary(name: str) -> Path:
-    """Where a client is installed: from npm, or from PyPI."""
+    """Return the path of a client, installed from npm or from PyPI."""
     folder = INSTALLED / name
     return folder / ("bin" if name == "aider" else "node_modules/.bin") / name
 
 
 def rewrites(requests: list[Request]) -> int:
-    """Count the requests that do not begin with all that the one before held."""
+    """Count the requests that do not begin with all messages of the one before."""
     lists = [[json.dumps(unmarked(message)) for message in each.messages] for each in requests]
     plain = [[text.replace('[{"type": "text", "text": ', "") for text in each] for each in lists]
     return sum(after[: len(before) - 1] != before[:-1] for before, after in pairwise(plain))
 
 
 def bytes_at(limit: str) -> int:
-    """Return the bytes that a request may have at a limit, as the provider here counts."""
+    """Return the bytes that a request may have at a limit, as this provider counts."""
     return BYTES_PER_TOKEN * 1_000 * int(limit.removesuffix("k"))
 
 
@@ -170,7 +170,7 @@ def killed(name: str, row: Row) -> None:
         upstream.go_on.set()
         thread.join(SECONDS)
         went_on = bool(done) and DONE in done[0].stdout
-        expect(row, went_on, f"it went on after the kill: {done and done[0].stderr[-300:]}")
+        expect(row, went_on, f"it continued after the kill: {done and done[0].stderr[-300:]}")
         expect(row, went_on and "started again" in done[0].stderr, "the restart was reported")
         sent = [each.messages for each in upstream.work if each.last_call() == KILLED_AT - 1]
         expect(row, len(sent) > 1, "the request was sent again")
@@ -180,7 +180,7 @@ def killed(name: str, row: Row) -> None:
         said = done[0].stdout if done else ""
         upstream.tolerates_repeats = True
         after = run.direct(*run.driven.resume(said), words=run.typing(LAST_CALL + 1, LAST_CALL + 2))
-        expect(row, after.returncode == 0, f"it goes on without: {after.stderr[-300:]}")
+        expect(row, after.returncode == 0, f"it continues without the proxy: {after.stderr[-300:]}")
         expect(row, upstream.work[-1].last_call() == upstream.calls, "what was left was done")
         faults = [request.fault for request in upstream.requests if request.fault]
         expect(row, not faults, f"400 after the kill: {faults[:1]}")
@@ -232,7 +232,7 @@ def plugged(name: str, row: Row) -> None:
         expect(row, ended, f"with the plugin: {done.stderr[-300:]}")
         work = upstream.work
         largest = max(request.size for request in work)
-        most = bytes_at(driven.limit) + work[0].size  # opencode does not show what is fixed
+        most = bytes_at(driven.limit) + work[0].size  # opencode does not show the fixed part
         expect(row, largest <= most, f"a request of {largest} bytes with the plugin")
         expect(row, "recall(" in json.dumps(work[-1].messages), "something was left out")
         expect(row, rewrites(work) * 5 <= len(work), f"{rewrites(work)} rewrites with the plugin")
@@ -319,14 +319,14 @@ def checked(name: str, checks: Sequence[Callable[[str, Row], None]]) -> Row:
 
 
 def killed_often(names: list[str], times: int) -> int:
-    """Kill the proxy of each client so many times; print how often the client went on."""
+    """Kill the proxy of each client this many times; print how often the client continued."""
     is_wrong = False
     for name in names:
         faults = [checked(name, [killed]).faults for _ in range(times)]
         for number, each in enumerate(faults, 1):
             if each:
                 print(f"{name}, kill {number}: {each}", flush=True)
-        print(f"{name}: {faults.count([])} of {times} went on after the kill", flush=True)
+        print(f"{name}: {faults.count([])} of {times} continued after the kill", flush=True)
         is_wrong = is_wrong or any(faults)
     return 1 if is_wrong else 0
 
@@ -337,12 +337,12 @@ CHECKS = (task, killed, collected, plugged, shortened)
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.clients")
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--kills", type=int, default=0, help="only kill the proxy, so many times")
+    parser.add_argument("--kills", type=int, default=0, help="only kill the proxy, this many times")
     given = parser.parse_args(words)
     names: list[str] = given.names
     unknown = [name for name in names if name not in CLIENTS]
     if unknown:
-        print(f"no client {unknown[0]!r} is known; known are {', '.join(CLIENTS)}")
+        print(f"no client named {unknown[0]!r}; known are {', '.join(CLIENTS)}")
         return 1
     missing = [name for name in names or CLIENTS if not binary(name).exists()]
     installed = [name for name in names or CLIENTS if name not in missing]
@@ -353,9 +353,7 @@ def main(words: list[str]) -> int:
         began = time.monotonic()
         row = checked(name, CHECKS)
         rows.append(row)
-        print(
-            f"{name}: {time.monotonic() - began:.0f} s; {row.faults or 'as it must be'}", flush=True
-        )
+        print(f"{name}: {time.monotonic() - began:.0f} s; {row.faults or 'ok'}", flush=True)
     print(
         "\n| client | limit | requests | collections | prefix rewritten | largest request | 400s |"
     )

@@ -14,7 +14,7 @@ MORE = "And now the second part."
 
 
 def output(step: int) -> str:
-    """A command that prints about a thousand tokens, different for each step."""
+    """Return a command that prints about a thousand tokens, different for each step."""
     return f"seq -f 'step {step} line %g of some output' 120"
 
 
@@ -35,15 +35,15 @@ class Driven(msgspec.Struct, frozen=True):
     resume: Callable[[str], list[str]]
     """Arguments that resume the session of an output."""
     prepare: Callable[[Path, str], dict[str, str]]
-    """Write its configuration into a home; give the environment."""
+    """Write its configuration into a home; return the environment."""
     copy: Callable[[str], list[str]] | None = None
     """Arguments that resume a session by id; None: not supported by `marksweep resume`."""
     plug: Callable[[Path, Path], list[str]] | None = None
-    """Put the plugin of a folder into a home, and give what to add; None: there is none."""
+    """Install the plugin of a folder into a home; return extra arguments. None: no plugin."""
     is_required: bool = False
-    """Whether it is a fault if it is not installed."""
+    """Whether it is an error if it is not installed."""
     has_recall: bool = True
-    """Whether its model is given the tool."""
+    """Whether its model gets the tool `recall`."""
     has_tools: bool = True
     """Whether its model calls tools; if not, the task is typed, turn by turn."""
 

@@ -1,9 +1,9 @@
 """A strict, scripted model provider on loopback that speaks four protocols.
 
-The script is a task of so many calls of the client's shell tool, one after the other, and a last
-word. What comes next is read off the newest result in the request, so a retry gets the same answer
-and a history that was collected does not confuse it. A request that breaks a rule of its provider
-gets a 400 in that provider's words, as does one that does not fit the window.
+The script is a task with a number of calls of the client's shell tool, one after the other, and a
+final answer. The next step is read from the newest result in the request, so a retry gets the same
+answer and a collected history does not confuse it. A request that breaks a rule of its provider
+gets a 400 with that provider's message, as does one that does not fit the window.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Request:
 
     @property
     def offers_recall(self) -> bool:
-        """Whether the model is offered the tool: at once, or by its name alone."""
+        """Whether the model is offered the tool: with its definition, or by its name alone."""
         return re.search("mcp__marksweep|marksweep_recall", json.dumps(self.body)) is not None
 
     def last_call(self) -> int:
@@ -67,7 +67,7 @@ class Request:
 
 
 class Upstream:
-    """What the server was asked, and how it answers."""
+    """The requests of the server, and its answers."""
 
     def __init__(self, calls: int, command: Callable[[int], str], window: int = 10**9) -> None:
         self.url = ""
@@ -79,11 +79,11 @@ class Upstream:
         self.others: list[str] = []
         """Requests that were not for an answer."""
         self.holds_at = 0
-        """Call before which the stream stops in the middle, until `go_on`; 0: never."""
+        """The call before which the stream pauses in the middle, until `go_on` is set; 0: never."""
         self.refuses: Callable[[Request], str] = lambda _: ""
-        """Says why a request is refused with a 400, beside the provider's rules."""
+        """Returns why a request is refused with a 400, in addition to the provider's rules."""
         self.overloaded = 0
-        """Requests that are answered with a 529 before others."""
+        """Number of requests that are answered with a 529 first."""
         self.tolerates_repeats = False
         """Whether Gemini accepts a result twice, as Gemini CLI sends it in a session it resumes."""
         self.is_holding = threading.Event()
@@ -127,7 +127,7 @@ class Upstream:
         return 200, "text/event-stream", chunks
 
     def _cached(self, request: Request) -> int:
-        """Bytes of the messages that the longest common beginning with a request before has."""
+        """Return the bytes of the longest common prefix with an earlier request."""
         longest = 0
         for before in self.requests[-4:-1]:
             pairs = zip(map(_bare, before.messages), map(_bare, request.messages), strict=False)
@@ -145,7 +145,7 @@ class Upstream:
 
 
 def _once(contents: list[Body]) -> list[Body]:
-    """Give contents without the results that are there a second time."""
+    """Return contents without repeated results."""
     seen: set[str] = set()
     out = []
     for content in contents:
@@ -163,7 +163,7 @@ def _bare(message: Body) -> str:
 
 
 def _shell(request: Request, command: str) -> tuple[str, Body]:
-    """Word a command for the shell tool that the client offers."""
+    """Return the arguments of a command for the shell tool that the client offers."""
     given = request.body["tools"]
     functions = [each.get("function", each) for each in given]
     if request.dialect == "gemini":
@@ -190,7 +190,7 @@ Called = tuple[str, str, Body] | None
 
 
 class Usage(NamedTuple):
-    """Tokens of a request: all, and those that the request before had in common with it."""
+    """Tokens of a request: all, and those in common with the request before."""
 
     whole: int
     cached: int
@@ -289,7 +289,7 @@ def _gemini(text: str, call: Called, usage: Usage, name: str) -> Iterator[bytes]
 
     counted = {"promptTokenCount": usage.whole, "cachedContentTokenCount": usage.cached}
     counted |= {"candidatesTokenCount": 9, "totalTokenCount": usage.whole + 9}
-    # With text before a call, Gemini CLI's check for loops would begin with what the model said.
+    # With text before a call, Gemini CLI's loop check would start at the model's text.
     if call is None:
         yield event({"text": text})
     else:
@@ -317,7 +317,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """A client that hangs up is part of the tests."""
+        """Ignore clients that hang up: this is part of the tests."""
 
 
 @contextmanager

@@ -21,13 +21,13 @@ def test_the_limits_lie_at_90_60_95_and_cold_at_75_percent_by_default() -> None:
     assert (budget.threshold, budget.pressure) == (900, 950)
 
 
-def test_the_cold_line_stays_between_target_and_threshold() -> None:
+def test_the_cold_limit_stays_between_target_and_threshold() -> None:
     assert Budget.of(1000, threshold_percent=70).cold_limit == 700
     assert Budget.of(1000, target_percent=80).cold_limit == 800
     assert Budget.at_limit(1000).cold_limit == 1000
 
 
-def test_beside_what_must_stay_the_lines_are_shares_of_the_room() -> None:
+def test_limits_are_shares_of_the_room_beside_what_must_stay() -> None:
     budget = Budget.of(1000).beside(500)
     assert budget == Budget(1000, soft_limit=950, target=800, hard_limit=975, cold_limit=875)
     assert Budget.at_limit(1000).beside(500) == Budget.at_limit(1000)
@@ -66,12 +66,12 @@ def test_a_share_outside_0_to_100_is_refused(name: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("limit", [-5, "32k", None, math.nan, math.inf, 1e300, 10**16])
-def test_a_limit_that_is_no_number_of_tokens_is_refused(limit: Any) -> None:
+def test_a_limit_that_is_not_a_number_of_tokens_is_refused(limit: Any) -> None:
     with pytest.raises(BadInput, match=re.escape(f"limit is {limit!r}; expected")):
         Budget.of(limit)
 
 
-def test_a_limit_of_hundreds_of_digits_is_refused_in_few() -> None:
+def test_a_limit_of_hundreds_of_digits_is_refused_with_a_short_message() -> None:
     with pytest.raises(BadInput, match="expected a number of tokens") as refused:
         Budget.of(10**400)
     assert len(str(refused.value)) < 200
@@ -88,7 +88,7 @@ def test_the_ledger_adds_up_per_type_heaviest_first() -> None:
     assert found == (Line("code", 1, 50), Line("log", 2, 11))
 
 
-def test_lines_are_at_the_limit_where_landing_deep_makes_room_for_less_than_two_steps() -> None:
+def test_all_limits_equal_the_limit_if_a_collection_makes_room_for_less_than_two_steps() -> None:
     lines = Budget.of(3_000)
     assert lines.beside(2_000, step=199).target == 2_600
     assert lines.beside(2_000, step=201) == Budget.at_limit(3_000)

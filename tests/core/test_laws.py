@@ -1,4 +1,4 @@
-"""The run-time checks notice a plan that breaks a law."""
+"""The run-time checks detect a plan that breaks a law."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_plan_of_a_part_is_judged_with_the_rest() -> None:
     assert any("there are 30" in law for law in broken_laws(snapshot(*HEAP[:3]), {}, plan))
 
 
-def test_a_plan_in_another_unit_than_its_heap_is_found_out() -> None:
+def test_a_plan_in_another_unit_than_its_heap_is_detected() -> None:
     plan = msgspec.structs.replace(honest(60), unit=Unit.NODES)
     assert "counts nodes" in " ".join(broken_laws(snapshot(*HEAP), {}, plan))
 
@@ -95,7 +95,7 @@ FORGERIES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("forged", "said"), FORGERIES, ids=[said for _, said in FORGERIES])
-def test_a_forged_plan_is_found_out(forged: dict[str, Any], said: str) -> None:
+def test_a_forged_plan_is_detected(forged: dict[str, Any], said: str) -> None:
     base = msgspec.structs.replace(honest(60), target_size=45, blockers=(Blocker("x", 1, 1),))
     plan = msgspec.structs.replace(base, **forged)
     if said == "does not say why":

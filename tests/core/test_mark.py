@@ -89,7 +89,7 @@ def test_a_shortened_segment_stands_in_for_its_original() -> None:
     assert found["b~1"] is Mark.REACHED
 
 
-def test_a_live_original_is_not_stood_in_for() -> None:
+def test_a_live_original_has_no_stand_in() -> None:
     short = segment("b~1", references=(Reference("b", Link.DERIVED),))
     found = marks([segment("a", references=("b",)), segment("b"), short], "a")
     assert found["b~1"] is Mark.GARBAGE

@@ -32,7 +32,7 @@ from marksweep.testing.builders import NOW, segment, snapshot
 
 
 class Scripted:
-    """Proposes what a test wrote down."""
+    """Proposes what a test lists."""
 
     name = "scripted"
 
@@ -83,7 +83,7 @@ def test_a_heap_at_its_target_needs_nothing() -> None:
     assert strategy.asked == 0
 
 
-def test_a_root_is_refused_and_named_if_it_is_in_the_way() -> None:
+def test_a_root_is_refused_and_named_if_it_blocks_the_plan() -> None:
     segments = (segment("a", task_id="now", tokens=70), segment("b", tokens=10))
     found = plan(stash("a", "b"), 5, *segments)
     assert swept(found) == [("b",)]
@@ -228,7 +228,7 @@ def test_a_note_that_comes_back_is_counted() -> None:
     assert (found.size_after, found.short_by, found.cost.edits_from) == (57, 0, 4)
 
 
-def test_nobody_changes_a_context() -> None:
+def test_a_context_cannot_be_changed() -> None:
     context = PlanningContext.of(snapshot(*FIVE), Focus(now=NOW), 30)
     with pytest.raises(FrozenInstanceError):
         context.target = 0  # type: ignore[misc]

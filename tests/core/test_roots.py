@@ -72,7 +72,7 @@ def test_the_last_messages_are_roots_and_ten_by_default() -> None:
     assert set(found.values()) == {"one of the last 10 messages"}
 
 
-def test_a_pinned_segment_is_a_root_and_tells_by_whom() -> None:
+def test_a_pinned_segment_is_a_root_and_names_who_pinned_it() -> None:
     found = reasons(
         Focus(now=NOW),
         segment("a", pinned=True, pinned_by="ana: for the release"),

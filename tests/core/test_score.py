@@ -73,7 +73,7 @@ def test_a_three_day_old_decision_does_not_outrank_a_fresh_log() -> None:
     assert seed_age(log, NOW) > seed_age(decision, NOW)
 
 
-def test_retention_tells_an_hour_from_a_day() -> None:
+def test_retention_distinguishes_an_hour_from_a_day() -> None:
     hour, day = (segment("a", hours_old=hours) for hours in (1, 24))
     assert seed_retention(day, NOW) - seed_retention(hour, NOW) > 0.1
 

@@ -1,4 +1,4 @@
-"""When a collection is due, and how it waits after a futile pass."""
+"""When a collection is due, and the back-off after a futile pass."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUDGET = Budget.of(1000)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def test_nothing_is_due_up_to_the_soft_line_a_step_above_it_and_all_from_the_hard_line_on() -> None:
+def test_nothing_is_due_up_to_the_soft_limit_a_step_above_it_all_from_the_hard_limit_on() -> None:
     assert [due(used, BUDGET, 0) for used in (900, 901, 949, 950)] == [
         Due.NOTHING,
         Due.STEP,
@@ -39,7 +39,7 @@ def test_on_a_cold_cache_a_collection_is_due_sooner_and_is_not_put_off() -> None
     ]
 
 
-def test_on_a_cold_cache_a_futile_pass_is_waited_after_all_the_same() -> None:
+def test_on_a_cold_cache_a_futile_pass_still_backs_off() -> None:
     assert due(800, BUDGET, 11, Backoff(800, 10), is_cold=True) is Due.NOTHING
 
 
@@ -60,7 +60,7 @@ def test_a_report_of_no_cache_reads_means_a_cold_cache_unless_it_is_of_the_first
     assert not missed.requested(NOON).reported(1).is_cold(NOON)
 
 
-def test_a_pass_that_freed_something_is_not_waited_after() -> None:
+def test_a_pass_that_freed_something_does_not_back_off() -> None:
     assert after_pass(1, 850, 10, Backoff(850, 1)) is None
 
 
@@ -93,7 +93,7 @@ def test_more_pressure_ends_the_wait_early() -> None:
     assert due(950, BUDGET, 11, backoff) is Due.FULL
 
 
-def test_between_the_lines_a_plan_is_carried_out_only_if_it_pays_soon() -> None:
+def test_between_the_limits_a_plan_is_applied_only_if_it_pays_soon() -> None:
     assert is_time(Due.STEP, Cost(3, 100, PAYS_WITHIN_TURNS))
     assert not is_time(Due.STEP, Cost(3, 100, PAYS_WITHIN_TURNS + 1))
     assert not is_time(Due.STEP, Cost(3, 100, None))
@@ -101,6 +101,6 @@ def test_between_the_lines_a_plan_is_carried_out_only_if_it_pays_soon() -> None:
     assert not is_time(Due.STEP, Cost(3, 100, 5.1), pays_within_turns=5)
 
 
-def test_over_the_hard_line_a_plan_is_carried_out_whatever_it_costs() -> None:
+def test_over_the_hard_limit_a_plan_is_applied_whatever_it_costs() -> None:
     assert is_time(Due.FULL, Cost(0, 10**6, 10.0**6))
     assert not is_time(Due.NOTHING, Cost(0, 0, 0.0))

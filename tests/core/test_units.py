@@ -1,4 +1,4 @@
-"""Units are what paired references join."""
+"""Units are segments joined by paired references."""
 
 from __future__ import annotations
 

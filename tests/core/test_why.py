@@ -1,4 +1,4 @@
-"""The path from a root, in words."""
+"""The path from a root, as text."""
 
 from __future__ import annotations
 

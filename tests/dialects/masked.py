@@ -1,4 +1,4 @@
-"""A text in the place of results, as a heap puts it there."""
+"""Replaces results by a text, as a heap does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from marksweep.messages import Message, Part
 
 
 def with_text(dialect: Dialect, message: Message, say: Callable[[Part], str | None]) -> Message:
-    """Put a text in the place of each result for which `say` gives one."""
+    """Replace each result for which `say` returns a text."""
     parts = list(message.parts)
     for k, part in enumerate(parts):
         text = say(part) if part.function_response is not None else None

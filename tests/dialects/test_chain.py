@@ -1,4 +1,4 @@
-"""The chain of a Claude Code session: what is live of it, and what holds after a collection."""
+"""The chain of a Claude Code session: which lines are live, and what holds after a collection."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_is_left_after_a_collection_is_one_chain(strategy: str) -> None:
     assert all(each["sessionId"] == "s" for each in left)
 
 
-def test_a_result_that_was_shortened_is_so_where_the_client_shows_it() -> None:
+def test_a_shortened_result_is_shortened_where_the_client_shows_it_too() -> None:
     lines = session(30)
     whole = {each["uuid"]: each for each in lines}
     for each in tidy(lines, limit=3_000, strategy="mask", dialect="claude_code"):
@@ -111,7 +111,7 @@ def test_a_broken_chain_is_found() -> None:
     assert [finding.rule for finding in validate(lines)] == ["lines-linked"]
 
 
-def test_a_broken_chain_is_mended_and_what_hung_on_nothing_is_live_again() -> None:
+def test_a_broken_chain_is_repaired_and_lines_without_a_parent_are_live_again() -> None:
     whole = session(3)
     lines = [line for i, line in enumerate(whole) if i != 3]
     lines.append({"type": "user", "message": {"role": "user", "content": "and now?"}})
@@ -124,6 +124,6 @@ def test_a_broken_chain_is_mended_and_what_hung_on_nothing_is_live_again() -> No
     assert repair(fixed) == (fixed, [])
 
 
-def test_a_chain_that_holds_is_left_as_it_is() -> None:
+def test_a_valid_chain_is_left_unchanged() -> None:
     lines = session(3)
     assert repair(lines)[0] is lines

@@ -14,7 +14,7 @@ SCRIPT = Script((Said("hi"), Answered(calls=(Call("f", {}, "1"),)), Answered("do
 
 
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini"])
-def test_a_history_with_calls_tells_its_dialect(dialect: str) -> None:
+def test_the_dialect_of_a_history_with_calls_is_detected(dialect: str) -> None:
     assert detect(render_script(SCRIPT, dialect)) == dialect
 
 
@@ -33,7 +33,7 @@ def test_plain_text_is_taken_for_chat_completions() -> None:
         ({"messages": [], "tools": [{"name": "f", "input_schema": {}}]}, "anthropic"),
     ],
 )
-def test_a_request_tells_its_dialect(body: dict[str, Any], dialect: str) -> None:
+def test_the_dialect_of_a_request_is_detected(body: dict[str, Any], dialect: str) -> None:
     assert detect(body) == dialect
 
 
@@ -54,7 +54,7 @@ def test_what_cannot_be_detected_is_an_error_that_says_what_was_looked_for(
 
 
 @pytest.mark.parametrize("odd", [{}, [], ["a"], 7, None, True])
-def test_a_kind_that_is_no_word_does_not_hide_the_marks_of_the_rest(odd: Any) -> None:
+def test_a_type_that_is_not_a_string_does_not_hide_the_marks_of_the_rest(odd: Any) -> None:
     strange = [
         {"type": odd, "payload": odd, "role": odd, "content": [{"type": odd}]},
         {"role": "user", "content": odd},
@@ -69,12 +69,12 @@ def test_an_unknown_dialect_is_an_error_that_lists_the_known() -> None:
 
 @pytest.mark.parametrize("ask", [read, validate, repair, detect, partial(tidy, limit=10)])
 @pytest.mark.parametrize("given", [7, None])
-def test_what_is_no_list_is_an_error_that_says_so(ask: Any, given: Any) -> None:
+def test_what_is_not_a_list_is_an_error_that_says_so(ask: Any, given: Any) -> None:
     with pytest.raises(BadInput, match=f"{type(given).__name__} where messages were expected"):
         ask(given)
 
 
-def test_a_text_alone_is_what_the_user_says() -> None:
+def test_a_bare_string_is_a_user_message() -> None:
     assert [message.text for message in read("hi").messages] == ["hi"]
 
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_reported_and_kept_until_it_is_repaired() -> None
 
 
 class Model:
-    """Stands for what an SDK returns."""
+    """A stand-in for an object that an SDK returns."""
 
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
@@ -115,7 +115,7 @@ def test_objects_of_an_sdk_are_read_too() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini"])
-def test_every_rule_has_a_name_of_its_own_a_source_and_advice(dialect: str) -> None:
+def test_every_rule_has_a_unique_name_a_source_and_advice(dialect: str) -> None:
     rules = dialect_named(dialect).rules
     assert len({rule.name for rule in rules}) == len(rules)
     for rule in rules:
@@ -153,7 +153,7 @@ def test_every_kind_of_responses_item_shows_its_dialect_when_it_comes_first(
     assert talk.messages == [asked, item, answer]
 
 
-def test_a_claude_code_session_is_known_by_its_first_line_whatever_that_is() -> None:
+def test_a_claude_code_session_is_recognized_whatever_its_first_line_is() -> None:
     for line in (
         {"type": "summary", "summary": "a title", "leafUuid": "u"},
         {"type": "file-history-snapshot", "messageId": "u", "snapshot": {}},
@@ -176,13 +176,13 @@ def test_the_results_of_gemini_may_be_given_by_role_function() -> None:
 
 
 class HumanMessage(Model):
-    """Stands for a message of LangChain, which says nothing of its role unless asked."""
+    """A stand-in for a message of LangChain, which does not state its role as a field."""
 
     __module__ = "langchain_core.messages.human"
 
 
 class ModelRequest:
-    """Stands for a message of pydantic-ai, which is a dataclass."""
+    """A stand-in for a message of pydantic-ai, which is a dataclass."""
 
     __module__ = "pydantic_ai.messages"
 

@@ -136,7 +136,7 @@ def test_an_empty_text_that_carries_a_signature_is_fine() -> None:
     assert rules([HI, model({"text": "", "thoughtSignature": "sig"})]) == []
 
 
-def test_the_models_text_joins_the_calls_it_comes_to_stand_before() -> None:
+def test_the_models_text_is_merged_with_the_calls_that_follow_it() -> None:
     contents = [HI, OK, model(text("well")), HI, model(call("f")), user(response("f")), OK]
     history = read(contents)
     kept = without(GEMINI, history.messages, {3})

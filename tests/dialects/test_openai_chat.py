@@ -103,7 +103,7 @@ def test_a_call_at_the_end_may_wait() -> None:
     assert rules([USER, asks("a", "b"), answers("a")]) == []
 
 
-def test_a_result_that_strayed_is_moved_back() -> None:
+def test_a_misplaced_result_is_moved_back() -> None:
     messages = [USER, asks("a"), USER, answers("a", "late"), USER]
     assert rules(messages) == ["results-follow-calls"]
     assert repair(messages, "openai_chat")[0] == [USER, asks("a"), answers("a", "late"), USER, USER]
@@ -119,7 +119,7 @@ def test_an_id_may_be_used_again_in_a_later_message() -> None:
     assert rules(messages) == []
 
 
-def test_calls_with_one_id_get_ids_of_their_own_and_so_do_their_results() -> None:
+def test_calls_that_share_an_id_get_unique_ids_and_so_do_their_results() -> None:
     messages = [USER, asks("a", "a"), answers("a", "1"), answers("a", "2"), USER]
     assert rules(messages) == ["call-ids-unique"]
     repaired, _ = repair(messages, "openai_chat")
@@ -178,6 +178,6 @@ def test_neutral_messages_are_composed() -> None:
     ]
 
 
-def test_a_result_answers_the_nearest_call_of_its_id_that_waits() -> None:
+def test_a_result_answers_the_nearest_pending_call_with_its_id() -> None:
     messages = read([asks("a"), asks("a"), answers("a"), answers("a")]).messages
     assert match(messages).answers == {Slot(1, 0): Slot(2, 0), Slot(0, 0): Slot(3, 0)}

@@ -74,7 +74,7 @@ def test_a_call_at_the_end_may_wait() -> None:
     assert rules([USER, asks("a"), USER]) == ["calls-have-outputs"]
 
 
-def test_an_output_may_stand_anywhere_behind_its_call() -> None:
+def test_an_output_may_come_anywhere_after_its_call() -> None:
     assert rules([USER, asks("a"), SAID, USER, answers("a")]) == []
     assert rules([USER, answers("a"), asks("a")]) == ["outputs-have-calls"]
 

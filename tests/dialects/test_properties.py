@@ -24,7 +24,7 @@ FEWER = settings(max_examples=settings().max_examples // 4)
 
 
 def texts_of_user(messages: list[Any], dialect: str) -> list[str]:
-    """What the user said, from the provider's own values."""
+    """Return the user's texts, from the provider's own values."""
     found: list[str] = []
     for message in read(messages, dialect).messages:
         if message.role in (Role.USER, Role.TOOL):
@@ -33,7 +33,7 @@ def texts_of_user(messages: list[Any], dialect: str) -> list[str]:
 
 
 def pairs_in(messages: list[Any]) -> tuple[list[str], list[str]]:
-    """Ids that are called and that are answered, found in the JSON itself."""
+    """Return the ids of calls and of results, found in the JSON itself."""
     calls: list[str] = []
     results: list[str] = []
 
@@ -122,7 +122,7 @@ def test_leaving_out_whole_units_gives_no_new_finding(dialect: str, data: st.Dat
 
 
 def _some_units(data: st.DataObject, messages: Any, kind: Any) -> set[int]:
-    """Choose units without the opening request and without what the model has not answered."""
+    """Choose units, except for the first request and what the model has not answered."""
     first = next(i for i, m in enumerate(messages) if m.role is Role.USER)
     last = max((i for i, m in enumerate(messages) if m.role is Role.MODEL), default=0)
     free = [unit for unit in units(kind, messages) if first not in unit and max(unit) < last]
@@ -168,7 +168,7 @@ def test_a_summary_before_a_turn_gives_no_new_finding(dialect: str, data: st.Dat
 
 
 def _after_results(messages: Any, at: int) -> set[str]:
-    """A turn whose message also carries results is no place for a summary."""
+    """Skip turns whose message also carries results: a summary cannot go there."""
     return {"results-first", "calls-answered"} if messages[at].function_responses else set()
 
 
@@ -190,7 +190,7 @@ def test_a_history_can_be_written_in_another_format(source: str, target: str, sc
 def test_results_are_tied_to_their_calls_and_to_nothing_they_do_not_answer(
     dialect: str, data: st.DataObject
 ) -> None:
-    """Pairs are found in the JSON itself, units by the ties."""
+    """Pairs are found in the JSON itself, units by the references."""
     history = read(data.draw(valid(dialect)), dialect)
     unit_of = {i: unit for unit in units(dialect_named(dialect), history.messages) for i in unit}
     calls: dict[str, int] = {}

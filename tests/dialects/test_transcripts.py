@@ -123,11 +123,11 @@ def test_a_session_that_was_cut_is_read_up_to_there_and_repaired() -> None:
     assert validate(repaired) == []
 
 
-def test_half_a_character_in_a_line_costs_nothing() -> None:
+def test_a_lone_surrogate_in_a_line_does_no_harm() -> None:
     cut = {**RESULT, "content": "the end of an emoji \ud83d"}
     session = [line(4, "user", [cut]) if value is SESSION[5] else value for value in SESSION]
-    for told in (lines(session), [text.encode() for text in lines(session)]):
-        history = read_lines(told)
+    for given in (lines(session), [text.encode() for text in lines(session)]):
+        history = read_lines(given)
         assert history.skipped == ()
         assert write(history) == session
         assert validate(written(history.messages, "anthropic"), "anthropic") == []
@@ -159,7 +159,7 @@ def test_an_old_rollout_with_bare_items_is_read() -> None:
     assert write(history, []) == old[:2]
 
 
-def test_nothing_at_all_is_an_empty_history() -> None:
+def test_empty_input_is_an_empty_history() -> None:
     assert read_lines([]).messages == ()
     assert validate([]) == []
     assert repair([]) == ([], [])
@@ -173,7 +173,7 @@ def test_a_file_that_unpacks_to_more_than_it_may_is_refused() -> None:
 
 
 def test_of_a_codex_session_only_what_follows_its_last_compaction_is_live() -> None:
-    """Codex goes on from there; the lines before stay in the file as they are."""
+    """Codex continues from there; the lines before stay in the file unchanged."""
     compacted = {"timestamp": "t", "type": "compacted", "payload": {"message": "what was done"}}
     later = [*ROLLOUT, compacted, *ROLLOUT[1:]]
     history = read_lines(lines(later))

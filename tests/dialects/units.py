@@ -10,7 +10,7 @@ from marksweep.messages import Message
 
 
 def units(dialect: Dialect, messages: Messages) -> list[tuple[int, ...]]:
-    """Group messages, by index, that are valid only together; most stand alone."""
+    """Group messages, by index, that are valid only together; most are alone in their group."""
     parent = list(range(len(messages)))
 
     def root(i: int) -> int:
@@ -29,7 +29,7 @@ def units(dialect: Dialect, messages: Messages) -> list[tuple[int, ...]]:
 
 
 def without(dialect: Dialect, messages: Messages, gone: Collection[int]) -> list[Message]:
-    """Leave messages out, by index. Whole units give a history that is as valid as before."""
+    """Remove messages by index. Removing whole units keeps a history as valid as before."""
     left = set(gone)
     line = Line(dialect)
     line.extend((i, m) for i, m in enumerate(messages) if i not in left)

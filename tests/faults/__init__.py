@@ -1,1 +1,1 @@
-"""What happens when the process dies, the disk fills up, or somebody else writes too."""
+"""What happens when the process dies, the disk is full, or another process writes too."""

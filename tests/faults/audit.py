@@ -1,6 +1,6 @@
 """The audit: is everything that was ever added still there, once, and does the journal say why?
 
-Stated on the notes of those who added, the three faces of the store, and the journal alone.
+It uses only the logs of the processes that added segments, the parts of the store, and the journal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.faults.workload import (
 
 
 class Place(Enum):
-    """Where the journal says that a segment is."""
+    """Where a segment is, according to the journal."""
 
     LIVE = auto()
     STASH = auto()
@@ -38,12 +38,12 @@ def audit(kind: str, path: Path, *notes: Path, run: int = 1_000) -> int:
     try:
         heap = open_heap(store, clock_of(run))
         entries = heap.history()
-        told = places(reversed(entries))
+        journaled = places(reversed(entries))
         added = [read_note(note) for note in notes]
         held = 0
         for note, each in zip(notes, added, strict=True):
-            held += check(store, each, told)
-            settle(note, each, heap, told)
+            held += check(store, each, journaled)
+            settle(note, each, heap, journaled)
         deeds = [entry.event for entry in entries if entry.event not in {Event.PURGED}]
         assert not deeds or deeds[0] not in {Event.SWEEPING, Event.RESTORING}, "left half done"
         names = {name for each in added for name in (*each.certain, *each.open)}
@@ -56,8 +56,8 @@ def audit(kind: str, path: Path, *notes: Path, run: int = 1_000) -> int:
         store.close()
 
 
-def check(store: Store, added: Added, told: dict[str, Place]) -> int:
-    """Check the segments of one note; return how many are held."""
+def check(store: Store, added: Added, journaled: dict[str, Place]) -> int:
+    """Check the segments of one log; return how many the store holds."""
     live = {s.segment_id: essence(s) for s in store.segments.changes(WORKSPACE).put}
     stashed: dict[str, list[str]] = {}
     for entry in store.stash.get(WORKSPACE, [*added.certain, *added.open]):
@@ -67,30 +67,30 @@ def check(store: Store, added: Added, told: dict[str, Place]) -> int:
         return [*([live[name]] if name in live else []), *stashed.get(name, [])]
 
     for name, text in added.certain.items():
-        place = told.get(name, Place.LIVE)
+        place = journaled.get(name, Place.LIVE)
         found = copies(name)
         if place is Place.PURGED:
             assert found in ([], [text]), f"{name} was purged, and is there: {found}"
         else:
-            assert found == [text], f"{name} should be there once, is there {len(found)} times"
+            assert found == [text], f"{name} should exist once, exists {len(found)} times"
             assert (name in live) == (place is Place.LIVE), f"{name}: the journal says {place}"
-    held = [name for name in added.open if copies(name) or name in told]
+    held = [name for name in added.open if copies(name) or name in journaled]
     assert held in ([], list(added.open)), "a batch is added whole or not at all"
     for name in held:
-        assert copies(name) == [added.open[name]] or told.get(name) is Place.PURGED
+        assert copies(name) == [added.open[name]] or journaled.get(name) is Place.PURGED
     return len(added.certain) + len(held)
 
 
-def settle(path: Path, added: Added, heap: Segments, told: dict[str, Place]) -> None:
-    """Note whether an addition that was cut short has happened; from now on that is certain."""
+def settle(path: Path, added: Added, heap: Segments, journaled: dict[str, Place]) -> None:
+    """Record whether an interrupted addition has happened; from now on that is certain."""
     if added.open:
         name = next(iter(added.open))
-        happened = heap.get(name) is not None or name in told
+        happened = heap.get(name) is not None or name in journaled
         Note(path).done() if happened else Note(path).adding([])
 
 
 def places(entries: Iterable[Entry]) -> dict[str, Place]:
-    """Tell from the journal alone, oldest entry first, where each segment is that ever moved."""
+    """Read from the journal alone, oldest entry first, where each segment is that ever moved."""
     where: dict[str, Place] = {}
     moves: dict[str, dict[str, Place]] = {}
     for entry in entries:

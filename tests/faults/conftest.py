@@ -1,4 +1,4 @@
-"""The forge is started once for each file of tests."""
+"""Starts the forge once for each test file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.faults.forge import Forge
 
 @pytest.fixture(scope="module")
 def forge() -> Iterator[Forge]:
-    """A server that forks children to do some work and be killed at it."""
+    """Start a server that forks children, which do some work and are killed."""
     forge = Forge()
     yield forge
     forge.close()

@@ -1,7 +1,7 @@
-"""A server that forks children to do some work and be killed at it.
+"""A server that forks children, which do some work and are killed.
 
 It is small and has one thread, so a fork takes milliseconds; a test process can have threads and
-should not fork. Jobs come in as lines of JSON, outcomes go out the same way.
+should not fork. It reads jobs as lines of JSON, and writes outcomes the same way.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ OPENED = b"open\n"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What one child shall do."""
+    """The work of one child."""
 
     kind: str
     path: str
     note: str
     run: int = 0
-    """Numbers the runs on one store; the same number does the same work."""
+    """The number of the run on one store; the same number does the same work."""
     deeds: int = NEVER
-    """How many things to do before ending in peace."""
+    """How many operations to do before a normal exit."""
     kill_at_edge: int = NEVER
-    """Die before or after a write to a face of the store: the how many-th such moment."""
+    """Die at this moment, counting the moments before and after each write to the store."""
     kill_after: float | None = None
-    """Be killed by the server so many seconds after the store was opened."""
+    """Seconds after which the server kills the child, from the opening of the store."""
     largest_file: int | None = None
-    """Bytes beyond which no file may grow, as on a full disk."""
+    """Maximum size of a file in bytes, as on a full disk."""
     user: int | None = None
-    """Give up the rights of root for those of this user."""
+    """Drop the rights of root for those of this user."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,31 +54,31 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     edges: int = 0
     """Moments at which it could have died."""
     store_error: str = ""
-    """What a store said before the child gave up."""
+    """The store's error that ended the child."""
     failed_at: str = ""
-    """What it was doing."""
+    """The operation that failed."""
     unchanged: bool = True
     """Whether the heap was the same before and after that error."""
     crash: str = ""
-    """The traceback of what nobody expected."""
+    """The traceback of an unexpected error."""
 
 
 class Tripwire:
-    """Counts the moments before and after each write, and ends the process at one of them."""
+    """Counts the moments before and after each write, and kills the process at one of them."""
 
     def __init__(self, at: int) -> None:
         self._at = at
         self.edges = 0
 
     def edge(self) -> None:
-        """Pass one moment, or do not."""
+        """Pass one moment, or die there."""
         self.edges += 1
         if self.edges == self._at:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Forge:
-    """The server, seen from the tests."""
+    """The server, as the tests use it."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -89,13 +89,13 @@ class Forge:
         )
 
     def run(self, *jobs: Job) -> list[Outcome]:
-        """Have jobs done at the same time, and wait for all of them."""
+        """Run jobs at the same time, and wait for all of them."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(msgspec.json.encode(jobs) + b"\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
-        assert line, "the forge has died; its last words are above"
+        assert line, "the forge has died; its last output is above"
         outcomes = msgspec.json.decode(line, type=list[Outcome])
         for outcome in outcomes:
             assert not outcome.crash, outcome.crash
@@ -111,7 +111,7 @@ class Forge:
 
 
 def serve() -> None:
-    """Do jobs until there are no more."""
+    """Run jobs until there are no more."""
     for line in sys.stdin.buffer:
         jobs = msgspec.json.decode(line, type=list[Job])
         children = [_start(job) for job in jobs]
@@ -121,18 +121,18 @@ def serve() -> None:
 
 
 def _start(job: Job) -> tuple[int, int]:
-    """Fork a child; give its process id and where its messages come out."""
+    """Fork a child; return its process id and a pipe with its messages."""
     receive, send = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(receive)
-        _be_a_child(job, send)
+        _run_child(job, send)
     os.close(send)
     return child, receive
 
 
 def _finish(job: Job, child: int, receive: int) -> Outcome:
-    """Kill a child if that is its fate, and say how it ended."""
+    """Kill a child if its job says so; return how it ended."""
     with os.fdopen(receive, "rb") as messages:
         first = messages.readline()
         if job.kill_after is not None:
@@ -144,10 +144,10 @@ def _finish(job: Job, child: int, receive: int) -> Outcome:
         return Outcome(killed=True)
     if last:
         return msgspec.json.decode(last, type=Outcome)
-    return Outcome(crash=f"a child ended with status {status} and without a word")
+    return Outcome(crash=f"a child ended with status {status} and without a message")
 
 
-def _be_a_child(job: Job, send: int) -> NoReturn:
+def _run_child(job: Job, send: int) -> NoReturn:
     try:
         outcome = _work(job, send)
     except BaseException:  # noqa: BLE001 - the child must not run on into the server's loop
@@ -157,7 +157,7 @@ def _be_a_child(job: Job, send: int) -> NoReturn:
 
 
 def _work(job: Job, send: int) -> Outcome:
-    _give_up_rights(job)
+    _drop_privileges(job)
     wire = Tripwire(job.kill_at_edge)
     clock = clock_of(job.run)
     before: object = None
@@ -182,7 +182,7 @@ def _work(job: Job, send: int) -> Outcome:
     return Outcome(edges=wire.edges)
 
 
-def _give_up_rights(job: Job) -> None:
+def _drop_privileges(job: Job) -> None:
     if job.largest_file is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (job.largest_file, job.largest_file))

@@ -1,4 +1,4 @@
-"""A full disk and a place that cannot be written: a clear error, and nothing has changed."""
+"""A full disk and a read-only location: a clear error, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def small_disk(folder: Path) -> Iterator[Path]:
-    """A disk of its own that is soon full; an ordinary folder where none can be mounted."""
+    """A separate small disk; an ordinary folder if none can be mounted."""
     place = folder / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", str(place)]
@@ -113,7 +113,7 @@ def test_a_read_only_place_is_a_clear_error_and_changes_nothing(
 
 
 def contents(place: Path) -> dict[str, bytes]:
-    """Read all that lies in a folder, without the locks and shared memory that readers make."""
+    """Read all files of a folder, except for the locks and shared memory that readers make."""
     return {
         each.name: each.read_bytes()
         for each in place.iterdir()

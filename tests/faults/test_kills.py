@@ -19,7 +19,7 @@ from tests.servers import running_redis
 
 
 class Places(Protocol):
-    """Where the stores of a test lie."""
+    """Where the stores of a test are."""
 
     def __call__(self, kind: str, folder: Path) -> Path: ...
 
@@ -45,7 +45,7 @@ def place(server: str) -> Places:
     ("kind", "run", "deeds", "at_least"),
     [("sqlite", 1, 30, 100), ("json", 1, 12, 40), ("redis", 1, 10, 30)],
 )
-def test_a_kill_at_any_step_boundary_loses_and_doubles_nothing(
+def test_a_kill_at_any_step_boundary_loses_and_duplicates_nothing(
     forge: Forge, place: Places, tmp_path: Path, *, kind: str, run: int, deeds: int, at_least: int
 ) -> None:
     def job(name: str, **fate: int) -> Job:
@@ -66,7 +66,7 @@ def test_a_kill_at_any_step_boundary_loses_and_doubles_nothing(
 @pytest.mark.parametrize(
     ("kind", "kills", "longest"), [("sqlite", 90, 0.06), ("json", 15, 0.2), ("redis", 15, 0.2)]
 )
-def test_kills_at_random_moments_on_one_store_lose_and_double_nothing(
+def test_kills_at_random_moments_on_one_store_lose_and_duplicate_nothing(
     forge: Forge, place: Places, tmp_path: Path, *, kind: str, kills: int, longest: float
 ) -> None:
     rng = random.Random(kind)
@@ -77,20 +77,20 @@ def test_kills_at_random_moments_on_one_store_lose_and_double_nothing(
         if run >= kills and cut_short:
             break
         notes.append(tmp_path / f"note{run}")
-        # On a slow machine the first kills may all come before the first addition.
+        # On a slow machine, all of the first kills may precede the first addition.
         delay = rng.uniform(0, longest * (1 + run // kills))
         job = Job(kind=kind, path=str(path), note=str(notes[-1]), run=run, kill_after=delay)
         (outcome,) = forge.run(job)
         assert outcome.killed
         cut_short += bool(read_note(notes[-1]).open)
         audit(kind, path, *notes, run=run)
-    assert cut_short, "no kill fell into an addition; make the delays longer"
+    assert cut_short, "no kill interrupted an addition; make the delays longer"
 
 
 @pytest.mark.parametrize(
     ("kind", "kills", "longest"), [("sqlite", 20, 0.15), ("json", 5, 0.3), ("redis", 10, 0.3)]
 )
-def test_a_neighbour_works_on_while_a_process_is_killed(
+def test_another_process_keeps_working_while_one_is_killed(
     forge: Forge, place: Places, tmp_path: Path, *, kind: str, kills: int, longest: float
 ) -> None:
     rng = random.Random(kind)

@@ -1,4 +1,4 @@
-"""Two processes on one store at once: nothing gets lost or doubled."""
+"""Two processes on one store at once: nothing is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.faults.workload import FILES, open_heap
 @pytest.mark.parametrize(
     ("kind", "processes", "deeds"), [("sqlite", 2, 150), ("sqlite", 4, 60), ("json", 2, 40)]
 )
-def test_processes_that_add_and_collect_at_once_lose_and_double_nothing(
+def test_processes_that_add_and_collect_at_once_lose_and_duplicate_nothing(
     forge: Forge, tmp_path: Path, kind: str, processes: int, deeds: int
 ) -> None:
     path = tmp_path / "heap.store"
@@ -36,7 +36,7 @@ def test_processes_that_add_and_collect_at_once_lose_and_double_nothing(
 
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("deed", ["undo", "restore"])
-def test_a_process_takes_in_what_its_neighbour_did_before_it_brings_back(
+def test_a_process_sees_the_changes_of_another_before_it_restores(
     tmp_path: Path, kind: str, deed: str
 ) -> None:
     here, there = (open_heap(FILES[kind](tmp_path / "heap.store")) for _ in range(2))
@@ -55,7 +55,7 @@ def test_a_process_takes_in_what_its_neighbour_did_before_it_brings_back(
 
 
 def test_version_and_tables_are_read_from_one_state_of_the_file(tmp_path: Path) -> None:
-    """A neighbour may just be making the file: between two statements it could be both."""
+    """Another process may be creating the file: between two statements it could be both."""
     statements: list[str] = []
     with closing(sqlite3.connect(tmp_path / "heap.db")) as database:
         database.set_trace_callback(statements.append)

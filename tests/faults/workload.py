@@ -1,7 +1,7 @@
-"""Work that a child process does on a store, and notes as it goes so that others can check it.
+"""Work that a child process does on a store, with a log that lets others check it.
 
-The note is a file of lines. Before segments are added they are noted, afterwards that it is
-done; so whoever finds the store knows what must be in it, and what may be.
+The log is a file of lines. Segments are logged before they are added, and again when that is done.
+So the log shows what the store must hold, and what it may hold.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from marksweep.testing.builders import NOW, Clock
 
 WORKSPACE = "default"
 LIMIT = 3_000
-"""Tokens of the heap, a token per character: low enough that steps and full collections come by."""
+"""Limit of the heap, a token per character: low enough for steps and full collections."""
 
 LEASE_SECONDS = 0.3
-"""How long a killed process keeps others out of a Redis store: not long, there are many kills."""
+"""Lease of a Redis store, in seconds: short, because there are many kills."""
 
 
 def redis_store(path: Path) -> Store:
-    """Open a store on the server that a file names; each file has keys of its own."""
+    """Open a store on the server that a file names; each file has its own keys."""
     return RedisStore(path.read_text(), prefix=str(path), lease_seconds=LEASE_SECONDS)
 
 
@@ -51,23 +51,23 @@ def open_heap(store: Store, clock: Clock | None = None) -> Segments:
 
 
 def essence(segment: Segment) -> str:
-    """Write down what nobody may change about a segment, whatever happens to it."""
+    """Return what must never change about a segment."""
     parts = (segment.type, segment.created_at.isoformat(), *segment.tags, segment.text)
     return "|".join(parts)
 
 
 class Note:
-    """What a child did, on disk before its next step. A killed process loses none of it."""
+    """A log of what a child did, written before its next step. A kill loses none of it."""
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
 
     def adding(self, segments: list[Segment]) -> None:
-        """Note what is about to be added."""
+        """Log what is about to be added."""
         self._write({"adding": {segment.segment_id: essence(segment) for segment in segments}})
 
     def done(self) -> None:
-        """Note that it was."""
+        """Log that it was added."""
         self._write({"done": True})
 
     def _write(self, line: object) -> None:
@@ -75,14 +75,14 @@ class Note:
 
 
 class Added(msgspec.Struct):
-    """What notes tell: what was added for certain, and the last batch if that is not certain."""
+    """What a log says: what was certainly added, and the last batch if that is uncertain."""
 
     certain: dict[str, str]
     open: dict[str, str]
 
 
 def read_note(path: Path) -> Added:
-    """Read what a child noted."""
+    """Read the log of a child."""
     added = Added({}, {})
     for line in path.read_text("utf-8").splitlines() if path.exists() else ():
         noted = json.loads(line)
@@ -95,7 +95,7 @@ def read_note(path: Path) -> Added:
 
 
 class Worker:
-    """Does one random thing after another to a heap."""
+    """Does random operations on a heap."""
 
     def __init__(self, heap: Segments, clock: Clock, note: Note, name: str) -> None:
         self._heap = heap
@@ -107,7 +107,7 @@ class Worker:
         self.doing = ""
 
     def work(self) -> Iterator[None]:
-        """Do one thing after another, without end: each kind once, then at random."""
+        """Do operations forever: each kind once, then at random."""
         deeds = {
             self.add: 6,
             self.link: 2,
@@ -158,11 +158,11 @@ class Worker:
         self._note.done()
 
     def touch(self) -> None:
-        """Use a segment."""
+        """Touch a segment."""
         self._heap.touch(self._live())
 
     def link(self) -> None:
-        """Tie two segments together."""
+        """Link two segments."""
         self._heap.link(
             self._live(), self._live(), Link.REFERS, self._random.choice((Hold.WEAK, Hold.PAIRED))
         )
@@ -176,12 +176,12 @@ class Worker:
             self._heap.unpin(name)
 
     def collect(self) -> None:
-        """Sweep a share of what there is."""
+        """Sweep a share of the heap."""
         target = int(self._heap.tokens * self._random.uniform(0.3, 0.9))
         self._heap.collect(self._heap.plan(target_tokens=target))
 
     def delete(self) -> None:
-        """Delete a share of what there is, confirmed."""
+        """Delete a share of the heap, with confirmation."""
         target = int(self._heap.tokens * 0.8)
         plan = self._heap.plan(target_tokens=target, disposal=Disposal.DELETE)
         self._heap.collect(plan, confirm=plan.plan_id)
@@ -191,18 +191,18 @@ class Worker:
         self._heap.compress(self._live(), "short")
 
     def restore(self) -> None:
-        """Bring a few segments back, perhaps of several sweeps."""
+        """Restore a few segments, perhaps of several sweeps."""
         stashed = [hit.found.segment.segment_id for hit in self._heap.search_stash(limit=50)]
         self._heap.restore(*self._random.sample(stashed, min(len(stashed), 3)))
 
     def undo(self) -> None:
-        """Take a sweep back."""
+        """Undo a sweep."""
         swept = [entry.plan_id for entry in self._heap.history() if entry.event is Event.SWEPT]
         if swept:
             self._heap.undo(self._random.choice(swept[:5]))
 
     def purge(self) -> None:
-        """Let time pass, and let go of what was deleted."""
+        """Let time pass, and purge what was deleted."""
         self._clock.advance(hours=24 * self._random.uniform(4, 12))
         self._heap.purge()
 
@@ -214,5 +214,5 @@ class Worker:
 
 
 def clock_of(run: int) -> Clock:
-    """Give each run on a store its own stretch of time, later than those before."""
+    """Return a clock for a run on a store, later than those of the runs before."""
     return Clock(NOW + run * timedelta(days=365))

@@ -24,7 +24,7 @@ OpenStore = Callable[[], AbstractContextManager[GraphStore]]
 
 
 class OnStore:
-    """Opens a store for each test. `open_store` says how."""
+    """Opens a store for each test with `open_store`."""
 
     @pytest.fixture
     def store(self, open_store: OpenStore) -> Iterator[GraphStore]:
@@ -33,7 +33,7 @@ class OnStore:
 
 
 def everything(store: GraphStore, workspace_id: str) -> list[Item]:
-    """Take a whole graph in an order that does not depend on how it came about."""
+    """Return a whole graph in an order that does not depend on its history."""
     return sorted(store.export(workspace_id), key=repr)
 
 
@@ -44,7 +44,7 @@ def shape(store: GraphStore, workspace_id: str) -> tuple[int, int, int, int, int
 
 
 def found(store: GraphStore, workspace_id: str, words: str) -> list[str]:
-    """Search, and tell the texts of the chunks."""
+    """Search; return the texts of the chunks."""
     hits = store.search(workspace_id, GraphQuery(words=words))
     return [hit.chunk.text for hit in hits]
 
@@ -204,7 +204,7 @@ class RememberContract(OnStore):
         few = store.links("w", ["leaf"], LinkQuery(relation="calls", to_name=True, limit=3))
         assert [link.source for link in few] == ["f0", "f1", "f2"]
 
-    def test_what_only_hidden_files_say_is_no_link(self, store: GraphStore) -> None:
+    def test_what_only_hidden_files_say_is_not_a_link(self, store: GraphStore) -> None:
         stale = file("w", "stale.py", {"middle": ["old"]})
         deleted = file("w", "deleted.py", {"middle": ["gone", "leaf"]})
         live = file("w", "live.py", {"top": ["middle"], "middle": ["leaf"]})
@@ -247,7 +247,7 @@ class RememberContract(OnStore):
 
 
 class HostileContract(OnStore):
-    """No name, text or query is ever read as part of a statement."""
+    """No name, text or query is ever interpreted as part of a statement."""
 
     def test_hostile_names_are_only_names(self, store: GraphStore) -> None:
         bystander = note("bystander", "stays")

@@ -1,4 +1,4 @@
-"""The contract of graph stores, continued: merging entities, for good."""
+"""The contract of graph stores, continued: merging entities permanently."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ CONFIG, LOWER, SHORT = (entity("w", name) for name in ("Config", "config", "cfg"
 
 
 def names(store: GraphStore) -> set[str]:
-    """Name the live entities."""
+    """Return the names of the live entities."""
     return {each.name for each in store.entities("w")}
 
 
 def linked(store: GraphStore) -> set[str]:
-    """Name what `Config` calls and what calls it."""
+    """Return what `Config` calls and what calls it."""
     to = {link.source for link in store.links("w", ["Config"], CALLERS)}
     return to | {link.target for link in store.links("w", ["Config"], CALLEES)}
 
 
 def calls(items: list[Item]) -> set[tuple[str, str]]:
-    """Give the ends of the relations."""
+    """Return the ends of the relations."""
     return {(i.source_id, i.target_id) for i in items if isinstance(i, Relation)}
 
 
 class MergeContract(OnStore):
-    """Entities that were merged are one from then on, whatever is put."""
+    """Merged entities are one from then on, whatever is added."""
 
     def test_merged_entities_keep_all_their_edges(self, store: GraphStore) -> None:
         store.put(

@@ -68,7 +68,7 @@ class SearchContract(OnStore):
         (kept,) = store.fetch("w", [old.memory.memory_id])
         assert kept.memory.superseded_by == new.memory.memory_id
         assert kept.memory.superseded_at == later(days=2)
-        store.put("w", [old])  # said again: valid again
+        store.put("w", [old])  # added again: valid again
         assert found(store, "w", "port") == ["the port is 80"]
 
     def test_a_note_past_its_time_to_live_shows_only_as_of_then(self, store: GraphStore) -> None:

@@ -22,7 +22,7 @@ def begin(store: GraphStore, run_id: str, repository: str = "/repo") -> None:
 
 
 def nodes_of(*records: Record) -> Nodes:
-    """Name records' memories, chunks and entities."""
+    """Return the ids of records' memories, chunks and entities."""
     return Nodes(
         tuple(each.memory.memory_id for each in records),
         tuple(chunk.chunk_id for each in records for chunk in each.chunks),
@@ -31,7 +31,7 @@ def nodes_of(*records: Record) -> Nodes:
 
 
 def ids_of(*records: Record) -> list[str]:
-    """Name records' memories."""
+    """Return the ids of records' memories."""
     return [each.memory.memory_id for each in records]
 
 
@@ -95,7 +95,7 @@ class RunContract(OnStore):
 
 
 class SweepContract(OnStore):
-    """What is hidden can come back until it is purged; what changed is left alone."""
+    """What is hidden can be restored until it is purged; what changed is left alone."""
 
     def test_a_survey_holds_every_node_and_strong_edge(self, store: GraphStore) -> None:
         code = file("w", "a.py", {"a": ["b"], "c": []})
@@ -303,7 +303,7 @@ class SweepContract(OnStore):
 
 
 class LeaseContract(OnStore):
-    """One holder at a time, and a dead one holds nothing."""
+    """One holder at a time; a dead process holds nothing."""
 
     def test_a_lease_has_one_holder(self, store: GraphStore) -> None:
         first, second = new_holder(), new_holder()
@@ -352,5 +352,5 @@ def hide(store: GraphStore, *records: Record, day: float = 1) -> None:
 
 
 def record_id(record: Record) -> tuple[str, ...]:
-    """Name one record's memory."""
+    """Return the id of one record's memory."""
     return (record.memory.memory_id,)

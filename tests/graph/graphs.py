@@ -21,7 +21,7 @@ from marksweep.stores.graph.nouns import (
 )
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-"""When the tests' world begins."""
+"""The initial time of the tests' clocks."""
 
 HOSTILE = (
     'it\'s "quoted" `ticked`',
@@ -38,11 +38,11 @@ HOSTILE = (
     "../../etc/passwd",
     "{braces} [brackets] $1 %s {0}",
 )
-"""Names that break a store which builds its statements from text."""
+"""Names that break a store that builds its statements from text."""
 
 
 def later(*, days: float = 0, minutes: float = 0) -> datetime:
-    """Tell a time after START."""
+    """Return a time after START."""
     return START + timedelta(days=days, minutes=minutes)
 
 
@@ -55,7 +55,7 @@ def note(
     tags: Sequence[str] = (),
     at: datetime = START,
 ) -> Record:
-    """Make a note of one chunk that mentions names."""
+    """Make a note with one chunk that mentions names."""
     memory = Memory(
         memory_id=note_memory_id(workspace_id, source, text),
         workspace_id=workspace_id,
@@ -103,7 +103,7 @@ def file(
     at: datetime = START,
     moved_from: str = "",
 ) -> Record:
-    """Make a file: functions, each one chunk, with the functions that it calls."""
+    """Make a file of functions, each one chunk, with the functions that it calls."""
     memory_id = file_memory_id(workspace_id, repository, path)
     content = "\n".join(f"def {name}(): {' '.join(calls)}" for name, calls in functions.items())
     chunks, mentions, relations = [], [], []

@@ -1,11 +1,11 @@
-"""Kills the pruner, or the server under it, over and over, and looks at what that left.
+"""Kills the pruner, or its server, again and again, and checks what is left.
 
     python -m tests.graph.kills sqlite|falkor|server DIRECTORY KILLS
 
 A child prunes, restores and purges in a loop until it is killed at a random moment. Then another
 child checks: every live memory is whole, no chunk lost its memory, and the next run completes.
-With `server` the child lives on and the server is killed and started again; the child has to find
-it and go on.
+With `server` the child keeps running and the server is killed and restarted; the child has to
+reconnect and continue.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def set_up(place: Place) -> None:
     memory.close()
 
 
-def prune_for_ever(place: Place) -> None:
-    """Make files, lose them, prune them, and now and then restore; until killed."""
+def prune_forever(place: Place) -> None:
+    """Make files, lose them, prune them, and sometimes restore them, until killed."""
     memory, clock = place.open()
     round_ = 0
     while True:
@@ -97,7 +97,7 @@ def prune_for_ever(place: Place) -> None:
 
 
 def check(place: Place) -> None:
-    """Look for harm, settle what was cut off, and let a whole run complete."""
+    """Look for damage, recover what was interrupted, and complete a whole run."""
     memory, clock = place.open()
     look(memory)
     memory.recover(workspace_id="w")
@@ -123,7 +123,7 @@ def look(memory: KnowledgeGraph) -> None:
     if len(back) < len(ids):
         listed = {row.memory_id for row in memory.graph.survey_memories("w").memories}
         missing = set(ids) - {found.memory.memory_id for found in back}
-        raise AssertionError(f"lost: {missing - listed}; there, but not found: {missing & listed}")
+        raise AssertionError(f"lost: {missing - listed}; stored, but not found: {missing & listed}")
     for record, found in zip(LIVE, back, strict=True):
         same = (
             found.memory.text == record.memory.text
@@ -133,7 +133,7 @@ def look(memory: KnowledgeGraph) -> None:
             and all(entity.deleted_at is None for entity in found.entities)
         )
         if not same:
-            raise AssertionError(f"a live memory was hurt: {found}")
+            raise AssertionError(f"a live memory was damaged: {found}")
     items = everything(memory.graph, "w")
     memories = {item.memory_id for item in items if isinstance(item, Memory)}
     chunks = {item.chunk_id: item for item in items if isinstance(item, Chunk)}
@@ -144,11 +144,11 @@ def look(memory: KnowledgeGraph) -> None:
         raise AssertionError("a memory lost its chunks")
     for item in items:
         if isinstance(item, Mention) and item.chunk_id not in chunks:
-            raise AssertionError(f"a mention hangs in the air: {item}")
+            raise AssertionError(f"a mention without a node: {item}")
 
 
 def in_child(work, place: Place) -> int:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    """Run work in a process of its own."""
+    """Run work in a separate process."""
     pid = os.fork()
     if pid:
         return pid
@@ -170,14 +170,14 @@ def kill_the_pruner(place: Place, kills: int, rng: random.Random) -> None:
     """Kill one child after the other, and check each time."""
     wait_for(in_child(set_up, place))
     for _ in range(kills):
-        victim = in_child(prune_for_ever, place)
+        victim = in_child(prune_forever, place)
         time.sleep(rng.uniform(0.01, 0.25))
         end(victim)
         wait_for(in_child(check, place))
 
 
 def kill_the_server(place: Place, kills: int, rng: random.Random) -> None:
-    """Kill the server under a child that goes on, and check now and then."""
+    """Kill the server under a child that keeps running, and check from time to time."""
 
     def begin() -> subprocess.Popen[bytes]:
         return start(place.directory, place.port, *often_rewritten())
@@ -187,7 +187,7 @@ def kill_the_server(place: Place, kills: int, rng: random.Random) -> None:
         wait_for(in_child(set_up, place))
         for number in range(kills):
             if number % CHECK_EVERY == 0:
-                pruner = in_child(prune_for_ever, place)
+                pruner = in_child(prune_forever, place)
             time.sleep(rng.uniform(0.01, 0.25))
             server.kill()
             server.wait()
@@ -218,14 +218,14 @@ def main() -> None:
     if kind == "server":
         kill_the_server(place, kills, rng)
     elif kind == "falkor":
-        # Held open, so that the server need not start anew after each kill.
+        # Held open, so that the server does not restart after each kill.
         server = EmbeddedServer(directory / "falkor")
         server.open()
         kill_the_pruner(place, kills, rng)
         server.close()
     else:
         kill_the_pruner(place, kills, rng)
-    print(f"{kills} kills, no harm")
+    print(f"{kills} kills, no damage")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A KnowledgeGraph for tests: any store, a clock that is turned by hand."""
+"""A KnowledgeGraph for tests: any store, a clock that is set by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.graph.graphs import START
 
 
 class Clock:
-    """Time that passes only when told."""
+    """A clock that advances only by `wait`."""
 
     def __init__(self) -> None:
         self.at = START
@@ -33,7 +33,7 @@ class Clock:
 
 
 class World:
-    """A memory, its clock, and the place of its backups."""
+    """A memory, its clock, and the folder of its backups."""
 
     def __init__(self, graph: GraphStore, backups: Path) -> None:
         self.clock = Clock()
@@ -54,7 +54,7 @@ class World:
 
 
 class OnWorld:
-    """Opens a memory for each test. `open_store` says on which store."""
+    """Opens a memory for each test, on the store of `open_store`."""
 
     @pytest.fixture
     def world(self, open_store: OpenStore, tmp_path: Path) -> Iterator[World]:

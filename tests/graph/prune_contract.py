@@ -32,7 +32,7 @@ from tests.graph.memories import OnWorld, World
 
 
 def cite(world: World, record: Record) -> None:
-    """Let a segment in use refer to a memory."""
+    """Add a segment in use that refers to a memory."""
     segment = Segment(
         segment_id="s",
         type="note",
@@ -44,7 +44,7 @@ def cite(world: World, record: Record) -> None:
 
 
 def with_stale(world: World, *, kept: int = 3, stale: int = 2) -> list[Record]:
-    """Index files, then index again with some gone; return those."""
+    """Index files, then index again without some of them; return those."""
     here = [file("w", f"kept{n}.py", {f"kept{n}": ["shared"]}) for n in range(kept)]
     gone = [file("w", f"gone{n}.py", {f"gone{n}": ["shared", f"only{n}"]}) for n in range(stale)]
     every = [*here, *gone]
@@ -152,7 +152,7 @@ class PruneMemoryContract(OnWorld):
         answer = world.memory.prune_memory("w", strategy="orphaned_entities")
         assert answer.planned == Nodes()
 
-    def test_a_note_with_a_time_to_live_expires_and_can_be_taken_back(self, world: World) -> None:
+    def test_a_note_with_a_time_to_live_expires_and_can_be_restored(self, world: World) -> None:
         memory = world.memory
         short = memory.add_memory("the branch is frozen", ttl=timedelta(days=2), workspace_id="w")
         memory.add_memory("the branch is main", workspace_id="w")
@@ -308,7 +308,9 @@ class SafetyContract(OnWorld):
         assert "Left alone, because it changed since the preview" in prune_text(answer, Limits())
         assert found(world.graph, "w", "gone0") == [back.chunks[0].text]
 
-    def test_a_plan_takes_what_the_cap_allows_and_the_next_run_goes_on(self, world: World) -> None:
+    def test_a_plan_takes_what_the_cap_allows_and_the_next_run_continues(
+        self, world: World
+    ) -> None:
         gone = with_stale(world, kept=1, stale=60)
         deleted: set[str] = set()
         runs = 0
@@ -456,19 +458,19 @@ class SafetyContract(OnWorld):
         gone = with_stale(world)
         world.memory.prune_memory("w", dry_run=False, confirm=True)
         world.clock.wait(days=8)
-        told: list[int] = []
+        recorded: list[int] = []
         erase = world.graph.purge
 
         def come_back_first(workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
             (entry,) = world.memory.history(workspace_id="w", events=[Event.PURGED])
-            told.append(len(entry.segments))
+            recorded.append(len(entry.segments))
             world.graph.put("w", [gone[0]])
             return erase(workspace_id, nodes, before=before)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(world.graph, "purge", come_back_first)
             world.memory.purge(workspace_id="w")
-        assert told == [4]
+        assert recorded == [4]
         (back,) = world.memory.history(workspace_id="w", events=[Event.ROLLED_BACK])
         assert set(back.segments) == {
             f"memory:{gone[0].memory.memory_id}",
@@ -482,13 +484,13 @@ class SafetyContract(OnWorld):
             world.memory.forget([each], workspace_id="w")
         back = world.memory.restore(memory_ids=ids[:2], workspace_id="w")
         assert set(back.memories) == set(ids[:2])
-        (told,) = world.memory.history(workspace_id="w", events=[Event.RESTORED])
-        assert {f"memory:{each}" for each in ids[:2]} < set(told.segments)
+        (recorded,) = world.memory.history(workspace_id="w", events=[Event.RESTORED])
+        assert {f"memory:{each}" for each in ids[:2]} < set(recorded.segments)
         with pytest.raises(NotFound, match="Nothing was restored"):
             world.memory.restore(memory_ids=ids, workspace_id="w")
         assert world.graph.counts("w").memories == 2
 
-    def test_a_plan_that_was_cut_off_is_finished_by_the_next_run(self, world: World) -> None:
+    def test_an_interrupted_plan_is_finished_by_the_next_run(self, world: World) -> None:
         gone = with_stale(world)
         shown = world.memory.prune_memory("w")
         intent = Entry(Event.SWEEPING, world.clock(), shown.plan_id, plan=shown.plan)
@@ -517,7 +519,7 @@ class SafetyContract(OnWorld):
         assert world.memory.history(workspace_id="w")[0].event is Event.ROLLED_BACK
         assert world.graph.counts("w").deleted == 0
 
-    def test_a_return_that_was_cut_off_is_finished_by_the_next_run(self, world: World) -> None:
+    def test_an_interrupted_restore_is_finished_by_the_next_run(self, world: World) -> None:
         with_stale(world)
         before = everything(world.graph, "w")
         done = world.memory.prune_memory("w", dry_run=False, confirm=True)
@@ -531,7 +533,7 @@ class SafetyContract(OnWorld):
 
 
 class ClientContract(OnWorld):
-    """The client's calls by name."""
+    """The client's methods."""
 
     def test_the_client_marks_counts_previews_and_deletes(self, world: World) -> None:
         client = GraphClient(GraphMemory(world.memory))
@@ -677,7 +679,7 @@ class ForgetContract(OnWorld):
         assert texts == ["Agent Jones stays"]
         assert "Secret" not in str(world.graph.entities("w"))
 
-    def test_erasing_everywhere_clears_half_backups_and_names_what_may_still_tell(
+    def test_erasing_everywhere_clears_partial_backups_and_names_what_may_still_hold_it(
         self, world: World
     ) -> None:
         secret = world.memory.add_memory("Secret Agent Smith", workspace_id="w")

@@ -20,8 +20,8 @@ SERVER, MODULE = binaries()
 
 
 PORTS = range(15_000, 32_000)
-"""Below those that the system gives to clients: one that tries to reach a server which is away must
-not be given that server's port, or it would find itself there."""
+"""Ports below the ephemeral range: a client that tries to reach a stopped server must not get that
+server's port as its own, or it would connect to itself."""
 
 
 def free_port() -> int:
@@ -67,20 +67,20 @@ def falkor_options() -> tuple[str, ...]:
 
 
 ALWAYS = ("--appendfsync", "always")
-"""What a server needs to keep every acknowledged write through a kill: by default it may put off
-writing its file for two seconds while the disk is busy."""
+"""Options that keep every acknowledged write through a kill: by default a server may delay writing
+its file for two seconds while the disk is busy."""
 
 
 def often_rewritten() -> tuple[str, ...]:
-    """Let the server rewrite its file time and again, as one that has run for long does.
+    """Make the server rewrite its file often, as a server does that has run for long.
 
-    So it is killed in the middle of that, too, and starts as fast after many kills as after few.
+    So kills also interrupt a rewrite, and it starts as fast after many kills as after few.
     """
     return (*falkor_options(), *ALWAYS, "--auto-aof-rewrite-min-size", "300kb")
 
 
 class Server:
-    """A server on the loopback that can be killed and started again on its files."""
+    """A server on loopback that can be killed and restarted on its files."""
 
     def __init__(self, directory: Path, *options: str) -> None:
         self._directory = directory
@@ -103,7 +103,7 @@ class Server:
 
 @contextmanager
 def killable_server(directory: Path, *options: str) -> Iterator[Server]:
-    """Run a server with these options until the block ends, whatever happened to it."""
+    """Run a server with these options until the block ends, even if it was killed."""
     server = Server(directory, *options)
     try:
         yield server
@@ -113,7 +113,7 @@ def killable_server(directory: Path, *options: str) -> Iterator[Server]:
 
 @contextmanager
 def network_server(directory: Path) -> Iterator[str]:
-    """Run a FalkorDB server on the loopback; give its URL."""
+    """Run a FalkorDB server on loopback; yield its URL."""
     with killable_server(directory, *falkor_options()) as server:
         yield server.url
 

@@ -20,8 +20,8 @@ from tests.graph.graphs import later
 from tests.graph.memories import Clock
 
 
-class Desk:
-    """An agent's memory on files of a folder; opened again, it is the next session."""
+class Session:
+    """An agent's memory in a folder; opened again, it is the next session."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         store = open_store(str(folder / "store.db"))
@@ -41,18 +41,18 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, clock: Clock) -> Iterator[Desk]:
-    opened = Desk(tmp_path, clock)
+def session(tmp_path: Path, clock: Clock) -> Iterator[Session]:
+    opened = Session(tmp_path, clock)
     yield opened
     opened.close()
 
 
 def test_a_note_of_one_session_is_found_in_the_next(tmp_path: Path, clock: Clock) -> None:
-    first = Desk(tmp_path, clock)
+    first = Session(tmp_path, clock)
     kept = first.memory.remember("The shop listens on port 8080", tags=["ops"])
     first.segments.write("The build broke at the lexer", segment_id="log-1", type="log")
     first.close()
-    second = Desk(tmp_path, clock)
+    second = Session(tmp_path, clock)
     (note, *_) = second.memory.recall("which port does the shop use")
     assert (note.id, note.where, note.place) == (kept.memory_id, Where.NOTE, "ops")
     (live,) = second.memory.recall("lexer")
@@ -60,123 +60,129 @@ def test_a_note_of_one_session_is_found_in_the_next(tmp_path: Path, clock: Clock
     second.close()
 
 
-def test_all_heaps_are_ranked_together_and_can_be_distinguished(desk: Desk, tmp_path: Path) -> None:
+def test_all_heaps_are_ranked_together_and_can_be_distinguished(
+    session: Session, tmp_path: Path
+) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "cookie.py").write_text("def bake_cookie(jar):\n    return jar\n")
-    asyncio.run(index_codebase(tree, store=desk.graph.graph))
-    desk.memory.remember("Cookies are baked at 180 degrees")
-    desk.segments.write("the cookie jar is empty", segment_id="live-1")
-    desk.segments.write("cookie crumbs", segment_id="swept-1")
-    desk.segments.collect(desk.segments.plan_for(["swept-1"]))
-    found = {each.where: each for each in desk.memory.recall("cookie")}
+    asyncio.run(index_codebase(tree, store=session.graph.graph))
+    session.memory.remember("Cookies are baked at 180 degrees")
+    session.segments.write("the cookie jar is empty", segment_id="live-1")
+    session.segments.write("cookie crumbs", segment_id="swept-1")
+    session.segments.collect(session.segments.plan_for(["swept-1"]))
+    found = {each.where: each for each in session.memory.recall("cookie")}
     assert set(found) == set(Where)
     assert found[Where.CODE].place == "cookie.py:1-2 bake_cookie"
-    (only,) = desk.memory.recall("cookie", where=["stashed"])
+    (only,) = session.memory.recall("cookie", where=["stashed"])
     assert only.id == "swept-1"
-    assert desk.memory.recall("bake_cookie")[0].where is Where.CODE
-    assert [each.where for each in desk.memory.recall("cookie", path="cookie.py")] == [Where.CODE]
+    assert session.memory.recall("bake_cookie")[0].where is Where.CODE
+    assert [each.where for each in session.memory.recall("cookie", path="cookie.py")] == [
+        Where.CODE
+    ]
     with pytest.raises(UnknownName, match="known are live, stashed, note, code"):
-        desk.memory.recall("cookie", where=["attic"])
+        session.memory.recall("cookie", where=["attic"])
 
 
 def test_a_note_comes_before_code_that_only_has_the_words_of_the_question(
-    desk: Desk, tmp_path: Path
+    session: Session, tmp_path: Path
 ) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "a0.py").write_text("# how much of it\nx = 1\n")
     for number in range(1, 5):
         (tree / f"a{number}.py").write_text(f"def f{number}(names):\n    return names\n")
-    asyncio.run(index_codebase(tree, store=desk.graph.graph))
-    note = desk.memory.remember("The ranking weighs names six times").memory_id
-    assert desk.memory.recall("how much do names weigh")[0].id == note
-    assert desk.memory.recall("f3")[0].place == "a3.py:1-2 f3"
+    asyncio.run(index_codebase(tree, store=session.graph.graph))
+    note = session.memory.remember("The ranking weighs names six times").memory_id
+    assert session.memory.recall("how much do names weigh")[0].id == note
+    assert session.memory.recall("f3")[0].place == "a3.py:1-2 f3"
 
 
-def test_a_fact_that_changed_is_superseded_not_deleted(desk: Desk, clock: Clock) -> None:
-    old = desk.memory.remember("The shop listens on port 80")
+def test_a_fact_that_changed_is_superseded_not_deleted(session: Session, clock: Clock) -> None:
+    old = session.memory.remember("The shop listens on port 80")
     clock.wait(days=2)
-    new = desk.memory.remember("The shop listens on port 8080", replaces=[old.memory_id])
+    new = session.memory.remember("The shop listens on port 8080", replaces=[old.memory_id])
     assert new.replaced == (old.memory_id,)
-    (now,) = desk.memory.recall("shop port")
+    (now,) = session.memory.recall("shop port")
     assert (now.id, now.valid_until) == (new.memory_id, None)
-    (then,) = desk.memory.recall("shop port", as_of=later(days=1))
+    (then,) = session.memory.recall("shop port", as_of=later(days=1))
     assert (then.id, then.replaced_by) == (old.memory_id, new.memory_id)
     assert then.valid_until == later(days=2)
-    whole = desk.memory.recall(old.memory_id)[0]
+    whole = session.memory.recall(old.memory_id)[0]
     assert whole.replaced_by == new.memory_id
 
 
-def test_an_expired_note_is_recalled_only_as_of_then_or_by_its_id(desk: Desk, clock: Clock) -> None:
+def test_an_expired_note_is_recalled_only_as_of_then_or_by_its_id(
+    session: Session, clock: Clock
+) -> None:
     text = "The release branch is frozen"
-    note = desk.memory.remember(text, ttl="2d").memory_id
-    assert desk.memory.recall("release branch")[0].valid_until == later(days=2)
+    note = session.memory.remember(text, ttl="2d").memory_id
+    assert session.memory.recall("release branch")[0].valid_until == later(days=2)
     clock.wait(days=2)
-    assert desk.memory.recall("release branch") == ()
-    assert desk.memory.recall("latest") == ()
-    (then,) = desk.memory.recall("release branch", as_of=later(days=1))
+    assert session.memory.recall("release branch") == ()
+    assert session.memory.recall("latest") == ()
+    (then,) = session.memory.recall("release branch", as_of=later(days=1))
     assert (then.id, then.valid_until) == (note, later(days=2))
-    assert desk.memory.recall(note)[0].valid_until == later(days=2)
-    desk.memory.remember(text)
-    assert desk.memory.recall("release branch")[0].valid_until is None
+    assert session.memory.recall(note)[0].valid_until == later(days=2)
+    session.memory.remember(text)
+    assert session.memory.recall("release branch")[0].valid_until is None
 
 
-def test_what_is_to_be_replaced_must_be_there(desk: Desk) -> None:
+def test_what_is_to_be_replaced_must_exist(session: Session) -> None:
     with pytest.raises(NotFound, match="Nothing was remembered"):
-        desk.memory.remember("new", replaces=["m0"])
-    assert desk.memory.recall("latest") == ()
+        session.memory.remember("new", replaces=["m0"])
+    assert session.memory.recall("latest") == ()
 
 
-def test_a_note_that_says_nearly_the_same_is_named(desk: Desk) -> None:
-    old = desk.memory.remember("The shop listens on port 80")
-    again = desk.memory.remember("The shop listens on port 8080")
+def test_a_note_that_says_nearly_the_same_is_named(session: Session) -> None:
+    old = session.memory.remember("The shop listens on port 80")
+    again = session.memory.remember("The shop listens on port 8080")
     assert again.alike == ((old.memory_id, "The shop listens on port 80"),)
-    same = desk.memory.remember("The shop listens on port 80")
+    same = session.memory.remember("The shop listens on port 80")
     assert same.known
     assert same.memory_id == old.memory_id
-    assert desk.memory.remember("Ada likes tea").alike == ()
+    assert session.memory.remember("Ada likes tea").alike == ()
 
 
-def test_what_is_forgotten_can_be_taken_back(desk: Desk) -> None:
-    note = desk.memory.remember("Ada owns the parser").memory_id
-    desk.segments.write("parser notes", segment_id="live-1")
-    desk.segments.write("old parser notes", segment_id="swept-1")
-    desk.segments.collect(desk.segments.plan_for(["swept-1"]))
-    gone = desk.memory.forget(["latest", "live-1", "swept-1", "nobody"])
+def test_what_is_forgotten_can_be_restored(session: Session) -> None:
+    note = session.memory.remember("Ada owns the parser").memory_id
+    session.segments.write("parser notes", segment_id="live-1")
+    session.segments.write("old parser notes", segment_id="swept-1")
+    session.segments.collect(session.segments.plan_for(["swept-1"]))
+    gone = session.memory.forget(["latest", "live-1", "swept-1", "nobody"])
     assert gone.done == (note, "live-1")
     assert [each.partition(":")[0] for each in gone.left] == ["swept-1", "nobody"]
-    assert desk.memory.recall("Ada") == ()
-    back = desk.memory.restore([note, "live-1", "nobody"])
+    assert session.memory.recall("Ada") == ()
+    back = session.memory.restore([note, "live-1", "nobody"])
     assert back.done == (note, "live-1")
     assert back.left[0].startswith("nobody: ")
-    assert {each.id for each in desk.memory.recall("parser")} == {note, "live-1", "swept-1"}
+    assert {each.id for each in session.memory.recall("parser")} == {note, "live-1", "swept-1"}
 
 
-def test_a_pinned_note_stays(desk: Desk) -> None:
-    note = desk.memory.remember("Never deploy on Fridays", pinned=True).memory_id
-    gone = desk.memory.forget([note])
+def test_a_pinned_note_stays(session: Session) -> None:
+    note = session.memory.remember("Never deploy on Fridays", pinned=True).memory_id
+    gone = session.memory.forget([note])
     assert gone.done == ()
     assert "pinned" in gone.left[0]
 
 
-def test_excerpts_keep_all_answers_within_the_bound(desk: Desk) -> None:
+def test_excerpts_keep_all_answers_within_the_bound(session: Session) -> None:
     for number in range(5):
         filler = "\n".join(f"filler line {number} {n} about nothing" for n in range(300))
-        desk.memory.remember(f"{filler}\nthe needle {number} is here\n{filler}")
-    found = desk.memory.recall("needle", tokens=600)
+        session.memory.remember(f"{filler}\nthe needle {number} is here\n{filler}")
+    found = session.memory.recall("needle", tokens=600)
     assert len(found) == 5
     assert all("needle" in each.text and each.cut for each in found)
     assert sum(count(each.text) for each in found) <= 600
-    (whole,) = desk.memory.recall(found[0].id, tokens=100_000)
+    (whole,) = session.memory.recall(found[0].id, tokens=100_000)
     assert not whole.cut
     with pytest.raises(BadInput, match="expected 1 or more"):
-        desk.memory.recall("needle", limit=0)
+        session.memory.recall("needle", limit=0)
 
 
-def test_without_words_the_newest_notes_come_first(desk: Desk, clock: Clock) -> None:
+def test_without_words_the_newest_notes_come_first(session: Session, clock: Clock) -> None:
     for day in range(3):
-        desk.memory.remember(f"fact {day}")
+        session.memory.remember(f"fact {day}")
         clock.wait(days=1)
-    assert [each.text for each in desk.memory.recall("latest", limit=2)] == ["fact 2", "fact 1"]
-    assert [each.text for each in desk.memory.recall("", limit=1)] == ["fact 2"]
+    assert [each.text for each in session.memory.recall("latest", limit=2)] == ["fact 2", "fact 1"]
+    assert [each.text for each in session.memory.recall("", limit=1)] == ["fact 2"]

@@ -56,7 +56,7 @@ def test_a_background_collection_keeps_to_the_cap(tmp_path: Path) -> None:
 
 
 class Impatient(threading.Event):
-    """A stop that does not wait, but notes for how long it should have; it comes at last."""
+    """A stop event that does not wait, but records for how long it should; it is set at the end."""
 
     def __init__(self, rounds: int) -> None:
         super().__init__()
@@ -87,23 +87,23 @@ def test_collections_run_at_intervals_until_stopped(tmp_path: Path) -> None:
         with_stale(world, "one")
         with_stale(world, "two")
         stop = threading.Event()
-        told: list[Collected | MarksweepError] = []
+        reported: list[Collected | MarksweepError] = []
 
         def listen(done: Collected | MarksweepError) -> None:
-            told.append(done)
-            if len(told) == 4:
+            reported.append(done)
+            if len(reported) == 4:
                 stop.set()
 
         collect_regularly(
             world.memory, stop, every=timedelta(milliseconds=20), seed=1, report=listen
         )
-        names = [done.workspace_id for done in told if isinstance(done, Collected)]
+        names = [done.workspace_id for done in reported if isinstance(done, Collected)]
         assert names == ["one", "two", "one", "two"]
-        took = [done.swept is not None for done in told if isinstance(done, Collected)]
+        took = [done.swept is not None for done in reported if isinstance(done, Collected)]
         assert took == [True, True, False, False]
 
 
-def test_capped_collections_go_on_until_all_is_gone_and_say_what_is_left(tmp_path: Path) -> None:
+def test_capped_collections_continue_until_all_is_gone_and_say_what_is_left(tmp_path: Path) -> None:
     with sqlite_graphs(tmp_path / "graph.db")() as graph:
         world = World(graph, tmp_path / "backups")
         records = [file("w", f"{n}.py", {f"f{n}": []}) for n in range(6)]

@@ -1,4 +1,4 @@
-"""The call graph of real packages, asked in the library, against what Python's own parser says."""
+"""The call graph of real packages, compared with the result of Python's own parser."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from marksweep.stores.graph.open import open_graph
 from marksweep.stores.memory import MemoryStore
 
 PACKAGES = {"click": 400, "rich": 150}
-"""Packages that are installed with marksweep, and how many names of each are asked for."""
+"""Packages that are installed with marksweep, and how many names of each are queried."""
 
 MANY = 100_000
 
 
 class Site(NamedTuple):
-    """Who calls, or inherits, what, where."""
+    """A call or inheritance: source, target, and where."""
 
     source: str
     file: str
@@ -37,7 +37,7 @@ class Site(NamedTuple):
 
 
 class Truth(ast.NodeVisitor):
-    """What a package's own syntax trees say."""
+    """Calls and bases of a package, from Python's syntax trees."""
 
     def __init__(self) -> None:
         self.calls: defaultdict[str, set[Site]] = defaultdict(set)
@@ -232,7 +232,7 @@ def test_an_impact_goes_on_until_nothing_new_is_reached_or_the_depth_is(
     ]
 
 
-def test_a_question_that_cannot_be_asked_is_refused_in_words(shop: KnowledgeGraph) -> None:
+def test_an_invalid_question_is_refused_with_a_reason(shop: KnowledgeGraph) -> None:
     with pytest.raises(UnknownName, match="known are callers, callees"):
         shop.call_graph("open", "friends")
     with pytest.raises(BadInput, match="no name to ask for"):

@@ -1,4 +1,4 @@
-"""One reachability over segments and memories, behind a setting, wherever it is used."""
+"""Reachability across segments and memories, if the setting is on, in every front end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOGETHER = Settings(memory=Memory(keeps_segments=True))
 
 
 def memory_beside(context: Segments, world: World) -> KnowledgeGraph:
-    """The memory of a world, in which segments count, as the agent of these is at them."""
+    """The memory of a world with the setting on; segments are in use as the agent sees them."""
     return KnowledgeGraph(
         world.graph,
         world.store,
@@ -40,7 +40,7 @@ def memory_beside(context: Segments, world: World) -> KnowledgeGraph:
 
 
 def log(segment_id: str, world: World, *references: str) -> Segment:
-    """A segment that nothing keeps by itself."""
+    """Make a segment that no root rule keeps."""
     return Segment(
         segment_id=segment_id,
         type="log",
@@ -78,7 +78,7 @@ class CrossReferencesContract(OnWorld):
         context.collect(context.plan_for(["s"]))
         assert len(memory.prune_memory("w").planned.memories) == 2
 
-    def test_what_the_agent_is_at_counts_as_in_use(self, world: World) -> None:
+    def test_what_the_agent_is_working_on_counts_as_in_use(self, world: World) -> None:
         cited, other = with_stale(world)
         context = Segments(world.store, workspace="w", clock=world.clock)
         context.write("x", segment_id="s", task_id="now", references=[cited.memory.memory_id])
@@ -92,9 +92,7 @@ class CrossReferencesContract(OnWorld):
         world.memory.add_memory("see there", tags=["ref:cited"], workspace_id="w")
         assert world.memory.cited_segments(workspace_id="w") == {}
 
-    def test_a_segment_and_a_memory_that_came_to_keep_only_each_other_are_let_go(
-        self, world: World
-    ) -> None:
+    def test_a_segment_and_a_memory_that_only_keep_each_other_are_swept(self, world: World) -> None:
         stale, other = with_stale(world)
         context = Segments(world.store, workspace="w", clock=world.clock)
         memory = memory_beside(context, world)
@@ -163,7 +161,7 @@ class CrossReferencesContract(OnWorld):
 
 
 def counted_surveys(world: World) -> list[str]:
-    """Note the workspace of every survey that is taken from now on."""
+    """Record the workspace of every survey from now on."""
     taken: list[str] = []
     survey = world.graph.survey_memories
 
@@ -189,7 +187,7 @@ class TestCrossReferencesOnFalkor(CrossReferencesContract):
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project whose settings say that segments and memories keep each other."""
+    """Make a project in which segments and memories keep each other."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".marksweep").mkdir()
     (tmp_path / ".marksweep" / "settings.toml").write_text("[memory]\nkeeps_segments = true\n")
@@ -197,7 +195,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def remember(text: str, *tags: str) -> str:
-    """Add a memory to the project in the current folder; give its id."""
+    """Add a memory to the project in the current folder; return its id."""
     memory = KnowledgeGraph.open()
     try:
         return memory.add_memory(text, tags=tags).memory_id
@@ -243,7 +241,7 @@ def test_the_command_line_keeps_segments_that_memories_cite() -> None:
 def shared(
     request: pytest.FixtureRequest, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """A project whose memory, on either store, other processes use too."""
+    """Make a project whose memory, on either store, other processes use too."""
     if request.param == "sqlite":
         yield project
         return
@@ -255,7 +253,7 @@ def shared(
 
 
 def elsewhere(*words: str) -> int:
-    """Run the command line in a process of its own; give its exit code."""
+    """Run the command line in a separate process; return its exit code."""
     command = Path(sys.executable).with_name("marksweep")
     return subprocess.run([command, *words], capture_output=True, check=False).returncode
 

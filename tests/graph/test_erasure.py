@@ -1,4 +1,4 @@
-"""What was forgotten everywhere is in no file of ours, also while a second process is open."""
+"""What was forgotten everywhere is in none of our files, even while a second process is open."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
 
 @contextmanager
 def neighbour(folder: Path, settings: Settings) -> Iterator[None]:
-    """A second process that has read the memory and keeps it open."""
+    """Start a second process that has read the memory and keeps it open."""
     where = (str(folder), settings.store.location, settings.memory.location)
     process = subprocess.Popen(
         [sys.executable, "-c", NEIGHBOUR, *where],
@@ -58,8 +58,8 @@ def neighbour(folder: Path, settings: Settings) -> Iterator[None]:
         process.communicate("\n", timeout=60)
 
 
-def telling(folder: Path) -> list[str]:
-    """Name the files that hold the secret, in whatever case, compressed or not."""
+def files_with_secret(folder: Path) -> list[str]:
+    """Return the files that hold the secret, in any case, compressed or not."""
     found = []
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_socket():
@@ -81,15 +81,15 @@ def test_no_file_holds_what_was_forgotten_everywhere(tmp_path: Path, settings: S
     context = Segments(memory.store)
     context.write(f"about {TELLTALE}", segment_id="s", type="log", references=[note.memory_id])
     context.collect(context.plan_for(["s"]))
-    assert telling(tmp_path) != []
+    assert files_with_secret(tmp_path) != []
     with neighbour(tmp_path, settings):
         done = memory.forget([note.memory_id], everywhere=True)
         assert done.gone.memories == (note.memory_id,)
         assert not any("while another process reads" in each for each in done.unreached)
-        assert telling(tmp_path) == []
+        assert files_with_secret(tmp_path) == []
     assert [hit.memory.text for hit in memory.search_memory("ada").hits] == ["Ada stays"]
     memory.close()
-    assert telling(tmp_path) == []
+    assert files_with_secret(tmp_path) == []
     assert exposed(tmp_path / ".marksweep") == ()
 
 
@@ -105,7 +105,7 @@ def test_what_a_reader_keeps_goes_when_the_graph_is_opened_next(
         reader.execute("SELECT count(*) FROM memory").fetchone()
         done = memory.forget([note.memory_id], everywhere=True)
         assert any("it is erased when the store is next opened" in each for each in done.unreached)
-        assert telling(tmp_path) != []
+        assert files_with_secret(tmp_path) != []
         memory.close()
     KnowledgeGraph.open(tmp_path, settings=settings).close()
-    assert telling(tmp_path) == []
+    assert files_with_secret(tmp_path) == []

@@ -1,4 +1,4 @@
-"""FalkorDB away, replaced, restarted, killed."""
+"""FalkorDB unreachable, replaced, restarted, killed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.graph.graphs import file, later, note
 from tests.graph.servers import ALWAYS, falkor_options, free_port, fresh_graphs, killable_server
 
 
-def test_a_server_that_is_away_is_a_clear_error() -> None:
+def test_an_unreachable_server_is_a_clear_error() -> None:
     store = FalkorGraphStore(f"redis://127.0.0.1:{free_port()}", patience_seconds=0.2)
     with pytest.raises(StoreError, match=r"no FalkorDB answers at .*start the server"):
         store.counts("w")
@@ -75,13 +75,13 @@ def test_a_wrong_password_is_reported_at_once_and_not_shown(tmp_path: Path) -> N
         for given in (":hunter2@", ""):
             url = server.url.replace("://", f"://{given}")
             store = FalkorGraphStore(url, patience_seconds=3_600)
-            with pytest.raises(StoreError, match="does not accept the user or password") as told:
+            with pytest.raises(StoreError, match="does not accept the user or password") as raised:
                 store.counts("w")
-            assert "hunter2" not in str(told.value)
+            assert "hunter2" not in str(raised.value)
             store.close()
 
 
-def test_a_server_that_never_answers_is_given_up() -> None:
+def test_a_server_that_never_answers_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"127.0.0.1:{silent.getsockname()[1]}"
         store = FalkorGraphStore(f"redis://{url}", patience_seconds=0.1)
@@ -114,7 +114,7 @@ def test_an_embedded_server_is_for_its_owner_alone(tmp_path: Path) -> None:
 def test_queries_that_a_server_noted_go_with_what_was_erased(
     falkor_url: str, tmp_path: Path
 ) -> None:
-    """FalkorDB writes every query with its parameters to a stream, unless told otherwise."""
+    """FalkorDB writes every query with its parameters to a stream, unless that is switched off."""
     with fresh_graphs(falkor_url)() as store:
         store.put("w", [note("w", "x")])
         assert isinstance(store, FalkorGraphStore)
@@ -147,7 +147,7 @@ def test_a_graph_of_a_newer_marksweep_is_refused(falkor_url: str) -> None:
         store.counts("w")
 
 
-def test_a_graph_of_the_first_layout_is_brought_up(falkor_url: str) -> None:
+def test_a_graph_of_the_first_layout_is_migrated(falkor_url: str) -> None:
     opened = fresh_graphs(falkor_url)
     with opened() as store:
         store.put("w", [note("w", "first"), file("w", "src/a.py", {"Shop.open_door": ["knock"]})])
@@ -184,7 +184,7 @@ def test_what_is_stale_is_known_after_a_restart_from_a_rewritten_file(tmp_path: 
             store.db.command("BGREWRITEAOF")
             manifest = tmp_path / "appendonlydir" / "appendonly.aof.manifest"
             while f"appendonly.aof.{first + 2}.base.rdb" not in manifest.read_text():
-                time.sleep(0.02)  # The file is there before the server goes by it.
+                time.sleep(0.02)  # The file exists before the server uses it.
             server.restart()
             store.close()
             store = FalkorGraphStore(server.url)
@@ -231,7 +231,7 @@ def test_a_killed_server_loses_nothing_and_its_clients_reconnect(tmp_path: Path)
 def test_after_a_restart_nothing_is_read_before_the_indexes_are_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that is back builds its indexes anew; a look-up meanwhile may miss live rows."""
+    """A restarted server rebuilds its indexes; a look-up meanwhile may miss live rows."""
     sent: list[str] = []
     read = connection.Connection._read
 
@@ -254,7 +254,7 @@ def test_after_a_restart_nothing_is_read_before_the_indexes_are_in_use(
     assert sent.index(statements.UNFINISHED_INDEXES) < lookups[-1]
 
 
-def test_a_server_killed_during_a_purge_leaves_no_live_row_hurt(tmp_path: Path) -> None:
+def test_a_server_killed_during_a_purge_damages_no_live_row(tmp_path: Path) -> None:
     live = [file("w", f"live{n}.py", {f"live{n}": ["shared"]}) for n in range(20)]
     dead = [file("w", f"dead{n}.py", {f"dead{n}": ["shared"]}) for n in range(600)]
 
@@ -317,7 +317,7 @@ def server_pid(directory: Path) -> int:
 
 
 def alive(pid: int) -> bool:
-    """Tell whether a process runs; one that only waits to be reaped does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -349,10 +349,10 @@ int fsync(int file) { return fdatasync(file); }
 """
 
 
-def test_what_a_busy_disk_has_not_taken_yet_is_not_lost_at_the_end(
+def test_what_a_busy_disk_has_not_written_yet_is_not_lost_at_shutdown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the disk is busy the server answers writes that are only in its memory."""
+    """While the disk is busy, the server confirms writes that are only in its memory."""
     shim, source = tmp_path / "slow.so", tmp_path / "slow.c"
     source.write_text(SLOW_DISK)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
@@ -372,7 +372,7 @@ def test_what_a_busy_disk_has_not_taken_yet_is_not_lost_at_the_end(
     assert count == written
 
 
-def test_a_user_killed_while_the_server_starts_leaves_one_server(tmp_path: Path) -> None:
+def test_a_client_killed_while_the_server_starts_leaves_one_server(tmp_path: Path) -> None:
     for _ in range(5):
         user = subprocess.Popen(
             [sys.executable, "-c", USER, str(tmp_path), "x"],
@@ -404,7 +404,7 @@ def _folder(process: Path) -> str:
         return ""
 
 
-def test_a_killed_user_loses_nothing_and_leaves_nothing_running_for_long(tmp_path: Path) -> None:
+def test_a_killed_client_loses_nothing_and_leaves_nothing_running_for_long(tmp_path: Path) -> None:
     user = use(tmp_path, "written before the kill")
     pid = server_pid(tmp_path)
     user.send_signal(signal.SIGKILL)
@@ -430,7 +430,7 @@ def test_an_embedded_server_that_was_killed_comes_back_with_its_data(tmp_path: P
     store.close()
 
 
-def test_a_transaction_cut_off_in_the_log_is_never_carried_out(tmp_path: Path) -> None:
+def test_a_transaction_truncated_in_the_log_is_never_applied(tmp_path: Path) -> None:
     store = FalkorGraphStore.embedded(tmp_path)
     store.put("w", [note("w", "first")])
     (log,) = (tmp_path / "appendonlydir").glob("*.incr.aof")

@@ -1,4 +1,4 @@
-"""The knowledge graph, held to the contract of heaps, on real stores."""
+"""The knowledge graph passes the contract of heaps, on real stores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WRITES = frozenset({"soft_delete", "restore", "purge", "merge", "put", "remove",
 
 
 class FaultyGraph:
-    """A graph store that passes a moment before and after every write."""
+    """A graph store that calls a hook before and after every write."""
 
     def __init__(self, store: GraphStore, moment: Callable[[], None]) -> None:
         self._store = store
@@ -71,14 +71,14 @@ class GraphPlace:
         return heap, FaultyStore(self._store, moment).journal
 
     def plan(self, heap: Heap) -> Plan:
-        """Take two files with what only they mention."""
+        """Plan two files with what only they mention."""
         assert isinstance(heap, GraphHeap)
         context = heap.context(GraphRules(), NOW)
         stale = tuple(PruneStrategy.STALE_CODE.rank(context))
         return plan_from(context, "two files", stale[:2])
 
     def deletion(self, heap: Heap) -> Plan:
-        """Take all that is stale, and the entities with it."""
+        """Plan all that is stale, with its entities."""
         assert isinstance(heap, GraphHeap)
         context = heap.context(GraphRules(), NOW)
         return plan_from(context, PruneStrategy.ALL, PruneStrategy.ALL.rank(context))
@@ -88,7 +88,7 @@ class GraphPlace:
         return [node for node in nodes if node.deleted_at is None]
 
     def problems(self) -> list[str]:
-        """Name chunks without their memory, memories without chunks, hidden mentions."""
+        """List chunks without their memory, memories without chunks, hidden mentions."""
         items = everything(self._graph, "w")
         hidden = {
             name
@@ -97,7 +97,7 @@ class GraphPlace:
             for name in _ids(item)
         }
         split = [
-            f"{item.chunk_id} and its memory {item.memory_id} are apart"
+            f"{item.chunk_id} and its memory {item.memory_id} are not both visible"
             for item in items
             if isinstance(item, Chunk) and (item.chunk_id in hidden) != (item.memory_id in hidden)
         ]

@@ -88,7 +88,7 @@ operations = st.lists(
 
 
 def every_node(store: GraphStore) -> Nodes:
-    """Name the nodes of all workspaces: operations get the ids of others too."""
+    """Return the nodes of all workspaces: operations get the ids of others too."""
     found = [(w, item) for w in WORKSPACES for item in everything(store, w)]
     memories = tuple(item.memory_id for _, item in found if isinstance(item, Memory))
     entities = tuple(entity_id(w, "function", name) for w in WORKSPACES for name in "abc")

@@ -11,22 +11,22 @@ KILLS = int(os.environ.get("MARKSWEEP_KILLS", "100"))
 """How often the pruner is killed on each store."""
 
 SERVER_KILLS = int(os.environ.get("MARKSWEEP_SERVER_KILLS", "100"))
-"""How often the FalkorDB server is killed under the pruner: starting it again takes longest."""
+"""How often the FalkorDB server is killed under the pruner: its restart takes longest."""
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["sqlite", "falkor"])
-def test_a_pruner_killed_at_any_moment_hurts_no_live_row(kind: str, tmp_path: Path) -> None:
+def test_a_pruner_killed_at_any_moment_damages_no_live_row(kind: str, tmp_path: Path) -> None:
     killed(kind, tmp_path, KILLS)
 
 
 @pytest.mark.timeout(600)
-def test_a_falkordb_server_killed_under_the_pruner_hurts_no_live_row(tmp_path: Path) -> None:
+def test_a_falkordb_server_killed_under_the_pruner_damages_no_live_row(tmp_path: Path) -> None:
     killed("server", tmp_path, SERVER_KILLS)
 
 
 def killed(kind: str, folder: Path, kills: int) -> None:
-    """Run the killer in a process of its own."""
+    """Run the killer in a separate process."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.graph.kills", kind, str(folder), str(kills)],
         capture_output=True,
@@ -37,4 +37,4 @@ def killed(kind: str, folder: Path, kills: int) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout == f"{kills} kills, no harm\n"
+    assert done.stdout == f"{kills} kills, no damage\n"

@@ -1,4 +1,4 @@
-"""Which nodes go: held against a plain reading of the rules."""
+"""Which nodes go, compared with a plain implementation of the rules."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_plan_takes_no_more_than_its_limit_and_says_what_is_left(
     assert bool(part.short_by) == bool(part.blockers)
     assert part.freed + part.short_by == whole.freed + whole.short_by
     fits = [step.size for step in whole.steps if step.size <= limit]
-    assert part.freed > 0 or not fits, "the next run would be no further"
+    assert part.freed > 0 or not fits, "the next run would make no progress"
 
 
 def test_a_plan_is_refused_by_the_heap_of_another_workspace(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_urls_paths_tags_identifiers_and_names_are_found() -> None:
 
 
 @pytest.mark.parametrize("text", ["either and/or, 1/2", "#1 #42", "the end. We go", "", "a.b 3.5"])
-def test_everyday_text_is_no_entity(text: str) -> None:
+def test_everyday_text_is_not_an_entity(text: str) -> None:
     assert found(text) == set()
 
 

@@ -1,4 +1,4 @@
-"""What the design of the memory asks for and no other test shows; docs/seeds.md lists the rest."""
+"""What the design of the memory requires and no other test shows; docs/seeds.md lists the rest."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_section_8_3_the_audit_has_operation_workspace_strategy_counts_time_and_
 
 
 def test_stale_is_indexed_where_the_index_can_be_trusted(tmp_path: Path, falkor_url: str) -> None:
-    """FalkorDB's index on truth values finds nothing after a restart from a rewritten file."""
+    """FalkorDB's index on booleans finds nothing after a restart from a rewritten file."""
     with sqlite_graphs(tmp_path / "graph.db")() as store:
         store.put("w", [file("w", "a.py", {"a": []})])
     with fresh_graphs(falkor_url)() as falkor:
@@ -114,12 +114,12 @@ def test_the_audit_survives_a_restart(tmp_path: Path) -> None:
     memory = KnowledgeGraph.open(tmp_path, actor="ada")
     note = memory.add_memory("to be forgotten", workspace_id="w")
     memory.forget([note.memory_id], workspace_id="w")
-    told = memory.history(workspace_id="w")
+    entries = memory.history(workspace_id="w")
     memory.close()
     memory = KnowledgeGraph.open(tmp_path, actor="bob")
-    assert memory.history(workspace_id="w") == told
-    assert [entry.event for entry in told] == [Event.SWEPT, Event.SWEEPING, Event.PLANNED]
-    assert {entry.actor for entry in told} == {"ada"}
+    assert memory.history(workspace_id="w") == entries
+    assert [entry.event for entry in entries] == [Event.SWEPT, Event.SWEEPING, Event.PLANNED]
+    assert {entry.actor for entry in entries} == {"ada"}
     (swept,) = memory.history(workspace_id="w", events=[Event.SWEPT])
     assert swept.report is not None
     assert swept.report.swept[0] == f"memory:{note.memory_id}"

@@ -89,9 +89,9 @@ def test_a_store_named_on_the_command_line_brings_its_own_memory(
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "one.py").write_text("def here(): pass\n")
     run = CliRunner().invoke
-    assert run(app, ["index", "code", "--store", "apart/store.db"]).exit_code == 0
-    assert (tmp_path / "apart" / "graph.db").exists()
-    assert run(app, ["search", "here", "--store", "apart/store.db"]).exit_code == 0
+    assert run(app, ["index", "code", "--store", "separate/store.db"]).exit_code == 0
+    assert (tmp_path / "separate" / "graph.db").exists()
+    assert run(app, ["search", "here", "--store", "separate/store.db"]).exit_code == 0
     assert run(app, ["search", "here"]).exit_code == 1
 
 
@@ -102,7 +102,7 @@ def test_a_memory_on_a_falkordb_server_is_named_by_its_url(falkor_url: str, tmp_
         settings = load_settings(tmp_path, environment={"MARKSWEEP_MEMORY": where})
         memory = GraphMemory.open(tmp_path, settings=settings)
         assert isinstance(memory.graph, FalkorGraphStore)
-        kept = await memory.add_memory("told over the wire", workspace_id="by-url")
+        kept = await memory.add_memory("sent over the wire", workspace_id="by-url")
         answer = await memory.search_memory("wire", workspace_id="by-url")
         assert [hit.memory.memory_id for hit in answer.hits] == [kept.memory_id]
         await memory.close()
@@ -128,7 +128,7 @@ def test_an_unknown_graph_is_refused_with_the_known_ones(where: str) -> None:
         open_graph(where)
 
 
-def test_no_place_is_refused() -> None:
+def test_an_empty_location_is_refused() -> None:
     with pytest.raises(BadInput, match="cannot hold a graph"):
         open_graph("")
 

@@ -1,4 +1,4 @@
-"""Every store gives the same answer to the same search: hits, order and scores."""
+"""Every store returns the same result for the same search: hits, order and scores."""
 
 from __future__ import annotations
 

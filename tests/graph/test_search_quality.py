@@ -1,4 +1,4 @@
-"""Search finds code by what its docstring says and by name, in real packages, on both stores."""
+"""Search finds code by its docstring and by name, in real packages, on both stores."""
 
 from __future__ import annotations
 

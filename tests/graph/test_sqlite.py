@@ -53,7 +53,7 @@ DROP INDEX chunk_by_text;
 ALTER TABLE chunk DROP COLUMN text_key;
 PRAGMA user_version = 3;
 """
-"""Turns the layout of today into the third one."""
+"""Turns the current layout into the third one."""
 
 SECOND_LAYOUT = """
 ALTER TABLE workspace DROP COLUMN chunks;
@@ -96,7 +96,7 @@ PRAGMA user_version = 1;
     "layout",
     [THIRD_LAYOUT, THIRD_LAYOUT + SECOND_LAYOUT, THIRD_LAYOUT + SECOND_LAYOUT + FIRST_LAYOUT],
 )
-def test_a_file_of_an_older_layout_is_brought_up(tmp_path: Path, layout: str) -> None:
+def test_a_file_of_an_older_layout_is_migrated(tmp_path: Path, layout: str) -> None:
     store = SqliteGraphStore(tmp_path / "graph.db")
     kept = file("w", "src/kept.py", {"Shop.open_door": ["knock"]})
     store.put("w", [file("w", "a.py", {"parse": ["Config", "config"]}), kept])

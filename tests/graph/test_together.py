@@ -1,4 +1,4 @@
-"""An indexer, another one and a pruner at work on one workspace at the same time."""
+"""Two indexers and a pruner on one workspace at the same time."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SETTINGS = MemorySettings(
 )
 
 CHANGING = threading.Lock()
-"""Held for one change of the tree: both indexers' threads make them."""
+"""Held during one change of the tree: the threads of both indexers make them."""
 
 NewStore = Callable[[str], GraphStore]
 
 
 @pytest.fixture(params=["sqlite", "falkordb"])
 def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> NewStore:
-    """Opens a store by name, each time a new one on the same graph."""
+    """Return a function that opens a new store on the same graph by name."""
     if request.param == "sqlite":
         return lambda name: SqliteGraphStore(tmp_path / f"{name}.db")
     url = str(request.getfixturevalue("falkor_url"))
@@ -51,7 +51,7 @@ def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> NewStore:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small repository, written in many transactions."""
+    """Make a small repository, indexed in many transactions."""
     monkeypatch.setattr(indexer, "BATCH_FILES", 3)
     folder = tmp_path / "root"
     for _ in change(folder, random.Random(1), FILES):
@@ -98,7 +98,7 @@ def prune_again_and_again(store: GraphStore, backups: Path, stop: threading.Even
 
 
 def assert_sound(new_store: NewStore, root: Path) -> None:
-    """The graph holds together, and one more run makes it that of a clean index."""
+    """Check that the graph is consistent, and that one more run makes it equal to a clean index."""
     assert holds_together(items_of(lambda: new_store("graph")))
     index(lambda: new_store("graph"), root, max_shrink=1.0)
     index(lambda: new_store("clean"), root)
@@ -119,7 +119,7 @@ def test_a_pruner_beside_an_indexer_takes_nothing_that_is_live(
             stop.set()
     one.close()
     two.close()
-    assert pruning.result() > 0, "the pruner never had anything to take"
+    assert pruning.result() > 0, "the pruner never had anything to prune"
     assert_sound(new_store, root)
 
 

@@ -1,4 +1,4 @@
-"""The whole way: index, delete a file, index again, preview, prune, restore, purge."""
+"""The whole workflow: index, delete a file, index again, preview, prune, restore, purge."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def raws(talk: Conversation) -> list[Any]:
     return [message.raw for message in talk.history]
 
 
-def test_messages_are_named_by_their_place_also_behind_what_could_not_be_read() -> None:
+def test_messages_are_named_by_position_also_after_unreadable_ones() -> None:
     talk = Conversation(limit=100_000)
     assert talk.extend([{"role": "user", "content": "one"}]) == ["m1"]
     with pytest.warns(UnreadableWarning):
@@ -88,7 +88,7 @@ def test_a_report_names_what_went_in_the_order_of_the_plan_also_newest_first() -
 
 
 def test_a_message_is_kept_as_it_was_read_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies leave holes in memory, and what is made later then lies all over."""
+    """Copies fragment memory, and later objects are then spread over it."""
     monkeypatch.setattr("marksweep.heaps.conversation.replace", None)
     talk = conversation()
     assert len(talk.extend([{"role": "user", "content": "more"}])) == 1
@@ -125,7 +125,7 @@ def test_undo_brings_everything_back_in_place_to_the_last_field(dialect: str) ->
         assert raws(talk) == render_script(script, dialect)
 
 
-def test_a_plan_is_carried_out_as_shown_and_refused_when_the_conversation_went_on() -> None:
+def test_a_plan_is_applied_as_shown_and_refused_when_the_conversation_has_continued() -> None:
     talk = conversation(limit=1_500)
     plan = talk.plan()
     report = talk.collect(plan)
@@ -302,7 +302,7 @@ def test_swept_messages_are_recalled_by_words_within_a_budget() -> None:
     assert talk.recall("port", limit=3) == []
 
 
-def test_why_tells_of_live_and_of_swept_messages() -> None:
+def test_why_explains_live_and_swept_messages() -> None:
     talk = conversation(limit=1_500, strategy="truncate")
     plan = talk.plan()
     talk.collect(plan)
@@ -394,7 +394,9 @@ def test_a_result_that_comes_after_a_restart_finds_its_call() -> None:
     assert validate(talk.messages, "openai_responses") == []
 
 
-def test_who_was_away_for_long_sees_what_another_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handle_that_was_idle_for_long_sees_what_another_masked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("marksweep.stores.memory.CHANGES_KEPT", 0)
     store = MemoryStore()
     away = conversation(store=store)
@@ -477,13 +479,13 @@ def test_many_threads_may_extend_and_read() -> None:
 
 
 @pytest.mark.parametrize("odd", [(), 5, None, lambda _: 5])
-def test_what_is_no_strategy_is_refused_at_once(odd: Any) -> None:
+def test_what_is_not_a_strategy_is_refused_at_once(odd: Any) -> None:
     with pytest.raises(BadInput, match="is not a strategy; expected one of budget"):
         Conversation(limit=100, strategy=odd)
 
 
 @pytest.mark.parametrize("turns", [-1, "two"])
-def test_a_number_of_turns_that_cannot_be_is_refused(turns: Any) -> None:
+def test_an_impossible_number_of_turns_is_refused(turns: Any) -> None:
     with pytest.raises(BadInput, match=f"preserve_recent_turns is {turns!r}; expected"):
         Conversation(limit=100, preserve_recent_turns=turns)
 
@@ -508,7 +510,7 @@ def test_tidy_fits_messages_into_a_limit_and_leaves_its_input_alone(dialect: str
     assert tidy(fitted, limit=1_000) == fitted
 
 
-def test_tidy_gives_back_a_list_of_its_own() -> None:
+def test_tidy_returns_a_new_list() -> None:
     messages = render_script(LONG, "openai_chat")
     fitted = tidy(messages, limit=100_000)
     assert fitted == messages
@@ -531,7 +533,7 @@ def test_tidy_takes_a_request_and_a_transcript() -> None:
     assert validate(left) == []
 
 
-def test_a_call_that_still_waits_is_kept_for_its_result() -> None:
+def test_a_pending_call_is_kept_for_its_result() -> None:
     call = {"type": "function_call", "call_id": "c", "name": "deploy", "arguments": "{}"}
     talk = Conversation(limit=100_000)
     talk.extend([{"role": "user", "content": "deploy it"}, call])
@@ -595,8 +597,8 @@ def test_undoing_a_summary_that_was_merged_later_brings_back_the_messages_and_no
     assert [message.raw for message in talk.history] == messages
 
 
-def test_a_conversation_that_goes_on_for_ever_takes_no_more_memory(tmp_path: Path) -> None:
-    """What was swept lies in the file; nothing of it is remembered here."""
+def test_an_endless_conversation_takes_no_more_memory(tmp_path: Path) -> None:
+    """What was swept is in the file; none of it is kept in memory."""
     talk = Conversation(limit=3_000, strategy="truncate", store=tmp_path / "talk.db")
 
     def sizes() -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""A conversation whose program dies at any write: nothing is lost, and it stays valid."""
+"""A program dies at any write: its conversation loses nothing and stays valid."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_two_of_the_same_do_not_cancel_out() -> None:
     assert fingerprint_of([a, a]) != fingerprint_of([])
 
 
-def test_text_that_is_no_valid_unicode_shows_too() -> None:
+def test_text_that_is_not_valid_unicode_changes_the_fingerprint_too() -> None:
     odd = [segment("a", text=f"log {end}") for end in ("\udcff", "\udcfe")]
     odd += [segment("\ud800"), segment("a", file_path="\udcff.py")]
     assert len({fingerprint_of([one]) for one in odd}) == len(odd)

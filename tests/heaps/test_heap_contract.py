@@ -1,4 +1,4 @@
-"""The working set and conversations, held to the contract of heaps, on real files."""
+"""The working set and conversations pass the contract of heaps, on real files."""
 
 from __future__ import annotations
 

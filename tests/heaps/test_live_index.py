@@ -1,4 +1,4 @@
-"""The view keeps what it derives the same as working it out afresh."""
+"""What the live index maintains equals what is computed from scratch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Edits = list[tuple[str, Segment]]
 
 @st.composite
 def edits(draw: st.DrawFn) -> Edits:
-    """Draw puts, changes and drops of the same few segments, alone or with what they refer to."""
+    """Draw additions, changes and removals of a few segments, alone or with what they refer to."""
     one, other = draw(segment_lists(min_size=1)), draw(segment_lists(min_size=1))
     pool = [*one, *other]
     chosen = draw(st.lists(st.integers(0, len(pool) - 1), max_size=40))
@@ -96,7 +96,7 @@ def test_a_stand_in_is_reached_through_the_name_of_its_original() -> None:
     assert view.reached == {"a", "b~1"}
 
 
-def test_what_nothing_refers_to_is_reached_no_more_when_it_is_no_root() -> None:
+def test_what_nothing_refers_to_is_no_longer_reached_when_it_is_not_a_root() -> None:
     view = LiveIndex()
     view.put(segment("a", pinned=True, references=("b",)))
     view.put(segment("b"))

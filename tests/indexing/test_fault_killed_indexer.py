@@ -31,7 +31,7 @@ from tests.indexing.trees import (
 KILLS = 100
 SERVER_KILLS = 100
 CHECK_EVERY = 5
-"""Kills of the server between two looks at whether the next run finishes their work."""
+"""Kills of the server between two checks that the next run finishes the work."""
 FILES = 24
 
 NewStore = Callable[[str], OpenStore]
@@ -54,9 +54,9 @@ def change(root: Path, random_: random.Random) -> None:
 
 
 def index_in_a_child(open_store: OpenStore, root: Path, call_after: int = 0) -> tuple[int, int]:
-    """Start an indexer in a process of its own; give its id, and a pipe to hear from it.
+    """Start an indexer in a separate process; return its id, and a pipe from it.
 
-    It calls after so many files. Forking saves the time of starting Python.
+    It writes to the pipe after this many files. Forking saves the time of starting Python.
     """
     hear, call = os.pipe()
     child = os.fork()
@@ -75,7 +75,7 @@ def index_in_a_child(open_store: OpenStore, root: Path, call_after: int = 0) -> 
 
 
 def runs_of(open_store: OpenStore) -> tuple[set[str], set[str]]:
-    """Name the runs that finished, and those that began and did not."""
+    """Return the runs that finished, and those that began and did not finish."""
     store = open_store()
     runs = store.runs(WORKSPACE)
     store.close()
@@ -89,7 +89,7 @@ def rows(open_store: OpenStore) -> dict[str, Memory]:
 
 @pytest.fixture(params=["sqlite", "falkordb"])
 def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewStore]:
-    """Gives a place for a store by name; opening it again gives the same graph."""
+    """Return a function that opens a store by name; opening it again opens the same graph."""
     if request.param == "sqlite":
         yield lambda name: sqlite_at(tmp_path / f"{name}.db")
         return
@@ -104,7 +104,7 @@ def falkor_at(url: str, name: str, patience_seconds: float = RECONNECT_SECONDS) 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small repository, to be written in many transactions."""
+    """Make a small repository, indexed in many transactions."""
     monkeypatch.setattr(indexer, "BATCH_FILES", 2)
     for n in range(FILES):
         write(tmp_path / "root", f"d{n % 3}/f{n}.py", f"def f{n % 9}():\n    g{n % 7}()\n")
@@ -112,7 +112,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def assert_complete(store: OpenStore, clean: OpenStore, root: Path) -> None:
-    """The next run finishes the work of those that were cut short."""
+    """Check that the next run finishes the work of interrupted ones."""
     index(store, root, max_shrink=1.0)
     index(clean, root)
     assert live(items_of(store)) == live(items_of(clean))
@@ -144,7 +144,7 @@ def test_no_row_is_lost_however_often_the_indexer_is_killed(
         if number % 10 == 9:
             assert_complete(store, new_store(f"clean{number}"), root)
     _, cut_short = runs_of(store)
-    assert len(cut_short) >= 5, "hardly any kill came in the middle of a run"
+    assert len(cut_short) >= 5, "hardly any kill interrupted a run"
 
 
 @pytest.mark.timeout(600)
@@ -172,7 +172,7 @@ def test_no_row_is_lost_when_the_falkordb_server_is_killed_under_the_indexer(
             if number % CHECK_EVERY == CHECK_EVERY - 1:
                 assert_complete(store, falkor_at(url, f"clean{number}"), root)
         _, cut_short = runs_of(store)
-        assert len(cut_short) >= SERVER_KILLS / 2, "hardly any kill came in the middle of a run"
+        assert len(cut_short) >= SERVER_KILLS / 2, "hardly any kill interrupted a run"
     finally:
         server.kill()
         server.wait()

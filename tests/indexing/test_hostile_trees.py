@@ -34,7 +34,7 @@ TRAPS = (
     "marksweep/indexing/readers.py",
     "encodings/__init__.py",
 )
-"""What a worker imports, and what Python imports by itself."""
+"""Modules that a worker imports, or that Python imports by itself."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def canary(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tree(tmp_path: Path, canary: Path) -> Path:
-    """A repository whose every file writes down that it was run."""
+    """Make a repository in which every file records that it was executed."""
     folder = tmp_path / "repository"
     for name in TRAPS:
         trap = folder / name
@@ -55,7 +55,7 @@ def tree(tmp_path: Path, canary: Path) -> Path:
 
 @pytest.fixture
 def environment(tree: Path) -> dict[str, str]:
-    """An environment that would have a careless child import from the repository."""
+    """An environment that would make a careless child import from the repository."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return plain | {"MARKSWEEP_STORE": str(tree.parent / "store.db")}
 

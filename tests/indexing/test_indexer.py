@@ -49,7 +49,7 @@ def store(tmp_path: Path) -> OpenStore:
 
 
 class Counting:
-    """Reads in this process and remembers what it read."""
+    """Reads in this process and records what it read."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -77,7 +77,7 @@ def memory_at(store: OpenStore, path: str) -> Memory:
 
 
 def settle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trust the time of every file that is a little older than its reading."""
+    """Trust the modification time of every file that is a little older than its reading."""
     monkeypatch.setattr(delta, "RACY_NS", 20_000_000)
     time.sleep(0.05)
 
@@ -142,7 +142,7 @@ def test_a_change_that_keeps_size_and_time_within_a_tick_is_seen(
     assert read_by(store, root) == ["a.py"]
 
 
-def test_a_disk_whose_clock_stands_still_hides_no_change(
+def test_a_disk_whose_clock_has_stopped_hides_no_change(
     root: Path, store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = time.time_ns()
@@ -217,7 +217,9 @@ def test_a_rename_keeps_the_creation_time_and_the_pin_and_leaves_nothing_stale(
     assert stale_paths(store) == []
 
 
-def test_a_copy_is_no_rename_and_empty_files_are_nobodys(root: Path, store: OpenStore) -> None:
+def test_a_copy_is_not_a_rename_and_empty_files_are_never_renamed(
+    root: Path, store: OpenStore
+) -> None:
     write(root, "a.py", "def f(): pass\n")
     write(root, "e1.py", "")
     index(store, root)
@@ -400,7 +402,7 @@ def test_a_root_that_shrank_by_more_than_the_cap_is_refused_with_the_number_to_n
     assert index(store, root, max_shrink=0.54).newly_stale == 16
 
 
-def test_moving_every_file_is_no_shrinking(root: Path, store: OpenStore) -> None:
+def test_moving_every_file_is_not_shrinking(root: Path, store: OpenStore) -> None:
     for n in range(30):
         write(root, f"src/f{n}.py", f"x = {n}\n")
     index(store, root)

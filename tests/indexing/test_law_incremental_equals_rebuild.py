@@ -1,4 +1,4 @@
-"""After any change of a tree, indexing what changed gives the graph of a clean index."""
+"""After any change of a tree, an incremental index equals a clean one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.indexing.trees import (
 FOLDERS = ("", "src/", "src/sub/", "tests/")
 FILES = ("a.py", "b.py", "c.js", "d.go", "notes.md")
 PATHS = st.sampled_from([folder + name for folder in FOLDERS for name in FILES])
-"""Few paths, so that steps meet each other."""
+"""Few paths, so that steps affect the same files."""
 
 CONTENTS = st.sampled_from(
     [
@@ -54,7 +54,7 @@ CONTENTS = st.sampled_from(
         b"binary \0 content\n".decode(),
     ]
 )
-"""Contents that share names, some of one size: edges and entities have several claims on them."""
+"""Contents that share names, some of the same size: edges and entities belong to several files."""
 
 RULES = st.sampled_from(
     ["", "*.py\n", "src/\n", "!a.py\nb.*\n", "/a.py\nsub/\n", "*\n!.gitignore\n"]
@@ -73,11 +73,11 @@ SELECTIONS = st.sampled_from(
 )
 
 TICK_NS = 20_000_000
-"""Longer than a tick of the disk's clock here; the real limit would leave no file trusted."""
+"""Longer than a tick of the disk's clock; with the real limit no file would be trusted."""
 
 
 class Tree(RuleBasedStateMachine):
-    """A repository that is changed and indexed, beside a clean index of every state."""
+    """A repository that is changed and indexed, compared with a clean index of every state."""
 
     kept: OpenStore
     clean: OpenStore
@@ -93,7 +93,7 @@ class Tree(RuleBasedStateMachine):
         self.kept = self.new_store()
         self.selection = Selection()
         self.wait = 0
-        """Steps to come before the next run."""
+        """Steps left before the next run."""
 
     def new_store(self) -> OpenStore:
         return sqlite_at(self.folder / f"{next(self.numbers)}.db")
@@ -277,7 +277,7 @@ def on_store(open_store: OpenStore, work: Callable[[GraphStore], object]) -> Non
 
 
 def everything(items: list[Item]) -> Graph:
-    """All there is, so that nothing hides behind a filter of `live`."""
+    """Return all rows, so that the filter of `live` hides nothing."""
     return Graph(
         live(items).memories,
         frozenset(item for item in items if isinstance(item, Chunk)),
@@ -288,7 +288,7 @@ def everything(items: list[Item]) -> Graph:
 
 
 def holds_together(items: list[Item]) -> bool:
-    """Tell whether every edge has both ends, and every node the edge that keeps it."""
+    """Check that every edge has both ends, and every node the edge that keeps it."""
     graph = everything(items)
     memories = {item.memory_id for item in items if isinstance(item, Memory)}
     chunks = {chunk.chunk_id for chunk in graph.chunks}

@@ -1,4 +1,4 @@
-"""Secrets and what nobody of the project wrote are left out, counted, and brought in by request."""
+"""Secrets and code from elsewhere are left out and counted; a setting includes them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def grow(root: Path) -> None:
         write(root, path, text)
 
 
-def test_they_are_left_out_counted_and_said(root: Path, store: OpenStore) -> None:
+def test_they_are_left_out_counted_and_reported(root: Path, store: OpenStore) -> None:
     grow(root)
     report = index(store, root)
     assert live_paths(store) == KEPT
@@ -79,7 +79,7 @@ def test_they_are_left_out_counted_and_said(root: Path, store: OpenStore) -> Non
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_each_kind_can_be_brought_in_by_its_name(root: Path, store: OpenStore, kind: Kind) -> None:
+def test_each_kind_can_be_included_by_its_name(root: Path, store: OpenStore, kind: Kind) -> None:
     grow(root)
     without = {each.path: each.reason for each in index(store, root).left_out}
     report = index(store, root, include=[kind])
@@ -125,7 +125,7 @@ def test_the_setting_knows_the_same_kinds() -> None:
         *("prod.tfvars", "release.keystore", "kubeconfig", ".git-credentials", "ID_RSA"),
     ],
 )
-def test_a_secret_is_known_by_its_name(name: str) -> None:
+def test_a_secret_is_recognized_by_its_name(name: str) -> None:
     assert kind_of_file(name) is Kind.SECRETS
 
 
@@ -137,7 +137,7 @@ def test_a_secret_is_known_by_its_name(name: str) -> None:
         *("lock.py", "file.lock.py", "min.js", "admin.js", "package.json", "tokenizer.json"),
     ],
 )
-def test_a_source_that_only_sounds_like_it_is_indexed(name: str) -> None:
+def test_a_source_file_with_a_similar_name_is_indexed(name: str) -> None:
     assert kind_of_file(name) is None
 
 
@@ -151,7 +151,7 @@ def test_a_source_that_only_sounds_like_it_is_indexed(name: str) -> None:
         'x = ("' + KEY.format("", "", "").replace("\n", '\\n"\n     "') + '")',
     ],
 )
-def test_a_private_key_is_known_by_its_content(content: str) -> None:
+def test_a_private_key_is_recognized_by_its_content(content: str) -> None:
     assert kind_of_content("notes.md", content.encode()) is Kind.SECRETS
 
 
@@ -163,7 +163,7 @@ def test_a_private_key_is_known_by_its_content(content: str) -> None:
         "A file starts with -----BEGIN RSA PRIVATE KEY----- and then has the key.\n",
     ],
 )
-def test_who_only_speaks_of_keys_is_indexed(content: str) -> None:
+def test_a_file_that_only_mentions_keys_is_indexed(content: str) -> None:
     assert kind_of_content("keys.py", content.encode()) is None
 
 

@@ -714,7 +714,7 @@ def test_bytes_that_are_not_utf8_are_read_and_shift_no_name() -> None:
     assert "�" in parsed.pieces[0].text
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_name() -> None:
+def test_a_byte_order_mark_is_not_part_of_the_first_name() -> None:
     assert "function go" in names(parse("a.py", b"\xef\xbb\xbfdef go(): pass\n"))
 
 
@@ -839,7 +839,7 @@ def test_no_chunk_is_longer_than_the_limits(lines: list[str], long: int) -> None
         assert piece.end_line - piece.start_line < MAX_CHUNK_LINES
 
 
-def test_a_language_that_nobody_knows_is_refused_with_those_that_are() -> None:
+def test_an_unknown_language_is_refused_with_the_known_ones() -> None:
     assert chosen(["TS", "c++"]) == {"TypeScript", "TSX", "C++"}
     with pytest.raises(
         UnknownName, match="no language named 'cobol'; known are Python, JavaScript"

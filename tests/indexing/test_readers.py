@@ -55,7 +55,7 @@ def test_a_worker_that_crashes_costs_one_file_its_symbols_and_no_more(worker: Wo
     assert worker.read(source("b.py", b"def f(): pass\n")).functions == 1
 
 
-def test_a_worker_that_fails_in_python_is_not_said_to_be_slow(
+def test_a_worker_that_fails_in_python_is_not_reported_as_slow(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = subprocess.Popen

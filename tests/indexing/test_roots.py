@@ -1,4 +1,4 @@
-"""Roots inside roots, roots that vanish or move: a file is one memory, what is gone is garbage."""
+"""Roots inside roots, roots that vanish or move: a file is one memory, a missing one garbage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.indexing.trees import WORKSPACE, index, write
 
 
 class Disk:
-    """A folder with trees, and the graph of what was indexed from it."""
+    """A folder with trees, and the graph indexed from it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -106,7 +106,7 @@ def test_a_folder_that_the_root_around_it_ignores_stays_a_root(disk: Disk) -> No
     assert disk.stale() == set()
 
 
-def test_a_root_with_a_name_of_its_own_is_never_part_of_another(disk: Disk) -> None:
+def test_a_root_with_an_explicit_name_is_never_part_of_another(disk: Disk) -> None:
     disk.index("shop")
     disk.index("shop/cart", repository="cart")
     assert [root.repository for root in disk.memory.roots(workspace_id=WORKSPACE)] == [
@@ -227,10 +227,11 @@ def test_a_worktree_reuses_what_is_equal_and_is_dropped_alone(disk: Disk) -> Non
     assert len(disk.found("startup")) == 2
 
 
-def test_a_root_is_dropped_and_can_be_taken_back(disk: Disk) -> None:
+def test_a_root_is_dropped_and_can_be_restored(disk: Disk) -> None:
     disk.index("shop")
-    with pytest.raises(NotFound, match=r"the roots are: .*shop"):
-        disk.memory.drop_root(disk.folder / "other", workspace_id=WORKSPACE)
+    for unknown in (disk.folder / "other", "no \0 path"):
+        with pytest.raises(NotFound, match=r"the roots are: .*shop"):
+            disk.memory.drop_root(unknown, workspace_id=WORKSPACE)
     gone = disk.memory.drop_root(disk.folder / "shop", workspace_id=WORKSPACE)
     assert len(gone.gone.memories) == 3
     assert disk.names() == []

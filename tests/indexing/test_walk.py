@@ -66,7 +66,7 @@ def test_a_root_that_its_repository_ignores_was_named_on_purpose(tmp_path: Path)
     assert paths(tmp_path / "gen") == ["x.py"]
 
 
-def test_a_line_that_is_no_pattern_spoils_no_other(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_pattern_does_not_affect_the_others(tmp_path: Path) -> None:
     write(tmp_path, ".gitignore", "!\n*.log\n/\n\\\n[z-a]\n")
     write(tmp_path, "a.log")
     write(tmp_path, "a.py")
@@ -154,7 +154,7 @@ def test_a_file_of_100_mb_is_skipped_without_being_read(tmp_path: Path) -> None:
     assert reasons(tmp_path) == {"big.py": f"100,000,000 bytes; the limit is {MAX_FILE_BYTES:,}"}
 
 
-def test_a_file_that_a_link_took_the_place_of_is_not_read(tmp_path: Path) -> None:
+def test_a_file_that_was_replaced_by_a_link_is_not_read(tmp_path: Path) -> None:
     outside = write(tmp_path, "outside.txt", "secret\n")
     link = tmp_path / "a.py"
     link.symlink_to(outside)
@@ -219,7 +219,7 @@ def test_what_may_not_be_read_is_skipped_and_counts_as_unknown() -> None:
 
 
 @pytest.mark.parametrize("path", ["absent", "file.py", "absent/../..//nowhere", "nul\0byte"])
-def test_a_root_that_is_no_folder_is_refused_in_words(tmp_path: Path, path: str) -> None:
+def test_a_root_that_is_not_a_folder_is_refused_with_a_reason(tmp_path: Path, path: str) -> None:
     write(tmp_path, "file.py")
     with pytest.raises(BadInput, match="a folder to index was expected"):
         walked(tmp_path / path)

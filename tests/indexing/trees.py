@@ -1,4 +1,4 @@
-"""Trees of files and the graphs they give, for the tests of the indexer."""
+"""Trees of files and their graphs, for the tests of the indexer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write(root: Path, path: str, text: str | bytes = "x = 1\n") -> Path:
 
 
 def index(open_store: OpenStore, root: Path, **options: Any) -> IndexReport:
-    """Index a tree in this process, waiting for nothing."""
+    """Index a tree in this process, without waiting for a lock."""
     store = open_store()
     given = {
         "store": store,
@@ -68,7 +68,7 @@ def timeless(memory: Memory) -> str:
 
 
 def live(items: Collection[Item], takes: Callable[[str], bool] = lambda _: True) -> Graph:
-    """Keep the memories that are not stale and whose path is taken, with what they hold."""
+    """Keep the memories that are not stale and whose path is selected, with their content."""
     memories = [
         item
         for item in items

@@ -1,4 +1,4 @@
-"""The bill of a long run under a prompt cache: what waiting, and cutting late, is worth."""
+"""The cost of a long run with a prompt cache: what waiting, and cutting late, saves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMIT = 20_000
 TURNS = 400
 PRICES = Prices()
 AT_ONCE = 1e9
-"""Turns within which every sweep pays: nothing is put off."""
+"""Turns within which every sweep pays: nothing is delayed."""
 TIERS = ("superseded", "mask", "truncate")
 
 Request = list[dict[str, Any]]
@@ -35,7 +35,7 @@ def count(message: Message) -> int:
 
 
 def turn(n: int) -> Request:
-    """One step of an agent: it reads a file, and comes back to the same files again and again."""
+    """Make one step of an agent, which reads the same files again and again."""
     call = {"name": "read_file", "arguments": f'{{"path": "src/{n * 7 % 41}.py"}}'}
     said = f"line {n} of the file, as it is now\n" * (10 + n % 23)
     return [
@@ -49,7 +49,7 @@ def turn(n: int) -> Request:
 
 
 def bill(request: Request, before: Request) -> float:
-    """Price a request as providers do: what stands as it stood is cached, the rest is written."""
+    """Price a request as providers do: the unchanged prefix is cached, the rest is written."""
     same = 0
     for new, old in zip(request, before, strict=False):
         if new != old:
@@ -154,7 +154,7 @@ READ = [{"role": "assistant", "content": "I have read it."}, {"role": "user", "c
 
 
 def four_fifths(**given: Any) -> Conversation:
-    """A conversation over the line of a cold cache, its last request just made on a warm one."""
+    """Make a conversation over the cold limit whose last request just filled the cache."""
     talk = Conversation(limit=LIMIT, counter=count, clock=CLOCK, **given)
     talk.extend([{"role": "user", "content": "Mend the parser."}])
     assert talk.messages
@@ -251,7 +251,7 @@ def test_reported_usage_calibrates_the_limit_to_the_count_of_the_provider() -> N
 
 
 @pytest.mark.parametrize("usage", [(-1, None), (1.5, None), (10, -1), ("10", 0)])
-def test_usage_that_cannot_be_is_refused(usage: tuple[Any, Any]) -> None:
+def test_impossible_usage_is_refused(usage: tuple[Any, Any]) -> None:
     with pytest.raises(BadInput, match=r"_tokens is .*; expected a number of tokens"):
         Conversation(limit=LIMIT).observe(*usage)
 

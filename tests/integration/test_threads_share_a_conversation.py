@@ -1,4 +1,4 @@
-"""Threads hammering one conversation: nothing is lost, nothing is split, and all come to an end."""
+"""Many threads use one conversation: nothing is lost or split, and all threads end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Deed = Callable[[Conversation, random.Random], None]
 
 
 def step(name: str) -> list[dict[str, Any]]:
-    """A call and its result, with an id of their own."""
+    """Make a call and its result, with a unique id."""
     call, result = render_script(
         Script((Answered(name, calls=(Call("read", {"path": name}, f"{name}\n" * 80),)),)),
         "openai_chat",
@@ -66,7 +66,7 @@ def ask(talk: Conversation, _: random.Random) -> None:
     assert validate(talk.messages, "openai_chat") == []
 
 
-DEEDS: tuple[Deed, ...] = (
+ACTIONS: tuple[Deed, ...] = (
     say_more,
     say_more,
     ask,
@@ -86,9 +86,9 @@ def test_threads_that_do_everything_at_once_lose_nothing(strategy: Any) -> None:
         chance = random.Random(number)
         said = 0
         for _ in range(ROUNDS):
-            deed = chance.choice(DEEDS)
-            deed(talk, chance)
-            said += 2 * (deed is say_more)
+            action = chance.choice(ACTIONS)
+            action(talk, chance)
+            said += 2 * (action is say_more)
         return said
 
     with ThreadPoolExecutor(THREADS) as threads:

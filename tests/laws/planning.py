@@ -1,4 +1,4 @@
-"""What the laws about plans share: every strategy, on the same ground."""
+"""Helpers for the laws about plans: every strategy, on the same heaps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marksweep.strategies.scored import Disposal, Scored
 
 
 def shorten(segment: Segment) -> Segment:
-    """Cut a segment's weight to a third."""
+    """Shorten a segment to a third of its tokens."""
     return msgspec.structs.replace(
         segment,
         segment_id=segment.segment_id + "~1",
@@ -41,7 +41,7 @@ def plan_of(
 
 
 def kept_ids(heap: Snapshot, plan: Plan) -> set[str]:
-    """Say what is left in the heap, from the plan's steps alone."""
+    """Return what is left in the heap, from the plan's steps alone."""
     swept = {segment_id for step in plan.steps for segment_id in step.segments}
     return {segment.segment_id for segment in heap.segments} - swept
 

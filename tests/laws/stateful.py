@@ -1,4 +1,4 @@
-"""The heap under random use, beside a model that only remembers what was added."""
+"""The heap under random use, compared with a model that only knows what was added."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ errors = st.sampled_from([Killed, StoreError])
 
 
 class HeapMachine(RuleBasedStateMachine):
-    """Add, link, pin, touch, collect, restore, undo, crash, reopen; nothing may get lost."""
+    """Add, link, pin, touch, collect, restore, undo, crash, reopen; nothing may be lost."""
 
     names = Bundle("names")
 
     def make_store(self, folder: Path) -> Store:
-        """Open the store to try; subclasses say which."""
+        """Open the store to test; subclasses define it."""
         raise NotImplementedError
 
     @initialize()
@@ -41,9 +41,9 @@ class HeapMachine(RuleBasedStateMachine):
         self.heap = self.open(self.store)
 
     def open(self, store: Store) -> Segments:
-        return Segments(store, limit=10**9, clock=self.tell, count_tokens=len)
+        return Segments(store, limit=10**9, clock=self.next_time, count_tokens=len)
 
-    def tell(self) -> datetime:
+    def next_time(self) -> datetime:
         self.now += timedelta(seconds=1)
         return self.now
 
@@ -153,7 +153,7 @@ class HeapMachine(RuleBasedStateMachine):
         assert all(s.refcount == referred.count(s.segment_id) for s in segments)
 
     @invariant()
-    def the_journal_has_no_open_deed(self) -> None:
+    def the_journal_has_no_open_operation(self) -> None:
         for entry in self.heap.history(limit=1):
             assert entry.event not in (Event.SWEEPING, Event.RESTORING)
 

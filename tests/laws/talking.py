@@ -1,7 +1,7 @@
-"""What the laws about conversations share: every strategy, in every dialect, on the same ground.
+"""Helpers for the laws about conversations: every strategy, in every dialect.
 
-The laws look at provider messages alone. A message is taken apart into the pieces its provider
-sees, since messages may be joined where others went.
+The laws look at provider messages alone. A message is split into the pieces its provider sees,
+because messages may be joined where others were removed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TIERS: tuple[Choice, ...] = (
 )
 
 few = settings(max_examples=max(30, settings().max_examples * 3 // 10))
-"""Histories for each strategy and law: some ten laws make a few hundred for each strategy."""
+"""Histories for each strategy and law: ten laws make a few hundred for each strategy."""
 
 each_strategy = pytest.mark.parametrize("strategy", [*sorted(STRATEGIES), *TIERS], ids=str)
 dialects = st.sampled_from(PROVIDERS)
@@ -40,12 +40,12 @@ Raws = list[Any]
 
 
 def weigh(message: Message) -> int:
-    """Weigh what a message holds, so that joined messages weigh as much as apart."""
+    """Weigh the content of a message, so that joined messages weigh as much as separate ones."""
     return sum(len(json.dumps(part.raw)) for part in message.parts)
 
 
 def conversation(dialect: str, strategy: Choice, **options: Any) -> Conversation:
-    """Begin a conversation that collects only when told."""
+    """Begin a conversation that collects only on request."""
     chosen = {"limit": 10**9, "counter": weigh, "clock": Clock(), **options}
     return Conversation(dialect=dialect, strategy=strategy, **chosen)
 
@@ -63,7 +63,7 @@ def holding_readable(messages: Raws, dialect: str, strategy: Choice) -> Conversa
 
 
 def another(talk: Conversation, name: str) -> Strategy:
-    """Make another strategy for a conversation."""
+    """Draw another strategy for a conversation."""
     tools = talk._tools()
     if name == "mask all":
         return Mask(tools.outcomes, tools.trimmed, bulky=80, spare=0)
@@ -71,17 +71,17 @@ def another(talk: Conversation, name: str) -> Strategy:
 
 
 def raws(talk: Conversation) -> Raws:
-    """The messages as they stand; nothing is collected."""
+    """Return the current messages, without a collection."""
     return [message.raw for message in talk.history]
 
 
 def pieces(messages: Iterable[Message]) -> list[str]:
-    """What a provider sees, piece by piece."""
+    """Return what a provider sees, piece by piece."""
     return [json.dumps(part.raw, sort_keys=True) for m in messages for part in m.parts]
 
 
 def must_stay(messages: Raws, dialect: str) -> list[Message]:
-    """The system prompt, the first request, and what the model has not answered."""
+    """Return the system prompt, the first request, and what the model has not answered."""
     found = read(messages, dialect).messages
     request = next((at for at, m in enumerate(found) if m.role is Role.USER), None)
     answers = [at for at, m in enumerate(found) if m.role is Role.MODEL]
@@ -94,7 +94,7 @@ def must_stay(messages: Raws, dialect: str) -> list[Message]:
 
 
 def is_in_order(some: list[str], whole: list[str]) -> bool:
-    """Whether those of some that are in the whole come in its order."""
+    """Whether the pieces of `some` that are in `whole` are in the same order."""
     known = set(whole)
     rest = iter(whole)
     return all(piece in rest for piece in some if piece in known)

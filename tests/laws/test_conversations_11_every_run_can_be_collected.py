@@ -29,7 +29,7 @@ SUMMARIZING = {"gc_summarize", "gc_hybrid"}
 
 
 def huge(dialect: str, *, is_answered: bool) -> list[Any]:
-    """A history with a result larger than the window."""
+    """Make a history with a result larger than the window."""
     ends = (Answered("I have read it."), Said("go on")) if is_answered else ()
     read = Answered("Let me look.", calls=(Call("read", {"path": "src/app.py"}, LINES),))
     return render_script(Script((Said("fix the parser"), read, *ends)), dialect)

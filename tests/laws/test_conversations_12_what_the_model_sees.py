@@ -60,12 +60,12 @@ beats = st.lists(
 
 
 def calls_of(messages: list[Message]) -> Counter[str]:
-    """The calls with their arguments."""
+    """Return the calls with their arguments."""
     return Counter(json.dumps([c.name, c.args]) for m in messages for c in m.function_calls)
 
 
 def check(before: list[Message], after: list[Message]) -> None:
-    """Hold what is left of a history against the law."""
+    """Check what is left of a history against the law."""
     left = "\n".join(part.text for m in after for part in m.parts if part.text)
     for message in before:
         if starts_turn(message):
@@ -136,7 +136,7 @@ def test_the_id_in_the_line_brings_the_whole_text_back(strategy: Any) -> None:
 
 
 def busy(steps: int, start: int = 0) -> tuple[Answered, ...]:
-    """So many exchanges, each with a result of its own."""
+    """Make exchanges, each with a different result."""
     return tuple(
         Answered(calls=(Call("read", {"path": f"{n}.py"}, LOG.replace("log", f"log {n}")),))
         for n in range(start, start + steps)
@@ -144,7 +144,7 @@ def busy(steps: int, start: int = 0) -> tuple[Answered, ...]:
 
 
 def lines_in(messages: list[Message]) -> list[str]:
-    """The lines that stand for whole messages."""
+    """Return the lines that replace whole messages."""
     return [message.text for message in messages if left_out_in(message) is not None]
 
 
@@ -184,19 +184,19 @@ def test_a_line_grows_with_its_run_and_no_other_line_changes(dialect: str) -> No
     assert same == old
     assert LeftOut.read(grown).messages > LeftOut.read(grows).messages  # type: ignore[union-attr]
     assert grown.endswith(grows.partition("; ")[2]), "it still begins where it began"
-    assert talk.messages[:2] == sent[:2], "what is in front of the sweep is as it was"
+    assert talk.messages[:2] == sent[:2], "what is before the sweep is unchanged"
     assert validate(talk.messages, dialect) == []
     again = Conversation(limit=10**6, strategy="truncate", dialect=dialect)
     again.extend(talk.messages)
     again.collect(again.plan(again.tokens * 2 // 3))
-    assert len(lines_in(again.history)) == 2, "lines are read as what they are"
+    assert len(lines_in(again.history)) == 2, "lines are recognized as lines"
     talk.undo()
     assert lines_in(talk.history) == [old, grows]
     talk.undo()
     assert lines_in(talk.history) == []
 
 
-def test_a_line_does_not_go_by_itself() -> None:
+def test_a_line_is_not_swept_by_itself() -> None:
     script = Script((Said("go"), *busy(4), Answered("so far"), Said("and now?"), Answered("ok")))
     talk = Conversation(limit=10**6, strategy="truncate")
     talk.extend(render_script(script, "openai_chat"))
@@ -208,7 +208,7 @@ def test_a_line_does_not_go_by_itself() -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_plugins_leave_a_line_too_and_go_on_from_it(name: str) -> None:
+def test_plugins_leave_a_line_too_and_continue_it(name: str) -> None:
     history = list(
         read(render_script(Script((Said("go"), *busy(12))), "anthropic"), "anthropic").messages
     )
@@ -253,7 +253,7 @@ THOUGHT: list[Any] = [
     {"role": "assistant", "content": "It is parse_header in a.py."},
     {"role": "user", "content": "and now?"},
 ]
-"""A long text that stays with a call of the same thought, which is worth more than it."""
+"""A long text that stays with a call of the same thought, which is worth more."""
 
 
 @each_strategy

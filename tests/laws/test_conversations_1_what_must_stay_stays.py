@@ -1,4 +1,4 @@
-"""Law 1 on conversations: what is pinned, locked, recent or not answered yet is never touched."""
+"""Law 1 on conversations: what is pinned, locked, recent or unanswered is never changed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_words_and_the_newest_exchange_of_the_most_recent_turns_stay(
 
 
 def last_turns(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:
-    """A turn begins where the user says something that is no result."""
+    """Return the last turns. A turn begins at a user message that is not a result."""
     starts = [
         at for at, m in enumerate(messages) if m.role is Role.USER and not m.function_responses
     ]

@@ -1,4 +1,4 @@
-"""Law 2 on conversations: what goes out is valid for its provider, or no worse than it came in."""
+"""Law 2 on conversations: what goes out is valid for its provider, or no worse than the input."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ FUTILE = 40
 
 @pytest.mark.parametrize("strategy", ["mask", "superseded"])
 def test_however_often_a_pass_was_futile_it_is_tried_again(strategy: str) -> None:
-    """Below the limit, but over the hard limit, and nothing is offered; until something is."""
+    """Below the limit, but over the hard limit: at first nothing is offered, later something is."""
     talk = conversation("openai_chat", strategy, limit=10_000, budget=Budget.of(10_000))
     talk.extend([{"role": "user", "content": "Go."}])
     talk.extend([{"role": "assistant", "content": "fix " * 2_400}])
@@ -117,7 +117,7 @@ def sweeps(talk: Conversation) -> bool:
 
 
 def _passes(talk: Conversation) -> bool:
-    """Say a little more, and tell whether a pass was made."""
+    """Add a little, and return whether a pass was made."""
     talk.extend([{"role": "user", "content": ""}], pin=True)
     was_due = talk.is_due
     talk.collect_if_due()
@@ -126,6 +126,6 @@ def _passes(talk: Conversation) -> bool:
 
 
 def _bulky() -> list[Any]:
-    """Reads of one file, the last of them answered."""
+    """Make reads of one file; the last one is answered."""
     reads = [Answered(calls=(Call("read", {"path": "a.py"}, "row\n" * 200),)) for _ in range(5)]
     return render_script(Script((Said("go on"), *reads, Answered("done"))), "openai_chat")

@@ -1,4 +1,4 @@
-"""Law 6 on conversations: what was swept comes back, to the last field and in its place."""
+"""Law 6 on conversations: what was swept can be restored, to the last field and in its place."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_broken_history_comes_back_as_broken_as_it_was(
 @each_strategy
 @few
 @given(data=st.data(), dialect=dialects, shares=st.lists(shares, min_size=2, max_size=4))
-def test_sweeps_between_which_it_went_on_are_undone_one_by_one(
+def test_sweeps_with_new_messages_between_them_are_undone_one_by_one(
     strategy: Any, data: st.DataObject, dialect: str, shares: list[int]
 ) -> None:
     messages = data.draw(valid(dialect, max_beats=16))
@@ -108,7 +108,7 @@ def test_sweeps_of_any_strategies_may_be_undone_in_any_order(
     dialect=dialects,
     sweeps=st.lists(st.tuples(names, shares), min_size=1, max_size=3),
 )
-def test_single_messages_come_back_with_what_they_are_valid_with(
+def test_single_messages_come_back_with_the_rest_of_their_unit(
     data: st.DataObject, dialect: str, sweeps: list[tuple[str, int]]
 ) -> None:
     messages = data.draw(valid(dialect))

@@ -1,4 +1,4 @@
-"""Law 7 on conversations: a plan is carried out as shown, or refused because the heap has moved."""
+"""Law 7 on conversations: a plan is applied as shown, or refused because the heap has changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOVES = {
 @each_strategy
 @few
 @given(data=st.data(), dialect=dialects, share=shares, move=st.sampled_from(sorted(MOVES)))
-def test_a_plan_is_refused_once_the_conversation_has_moved(
+def test_a_plan_is_refused_once_the_conversation_has_changed(
     strategy: Any, data: st.DataObject, dialect: str, share: int, move: str
 ) -> None:
     talk = holding(data.draw(valid(dialect)), dialect, strategy)
@@ -56,5 +56,5 @@ def test_a_plan_that_was_shown_is_what_happens(
 
 
 def live(talk: Conversation) -> set[str]:
-    """The ids of what stands in the conversation."""
+    """Return the ids of the live messages."""
     return set(talk._heap.index.live)

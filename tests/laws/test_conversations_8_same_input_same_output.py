@@ -1,4 +1,4 @@
-"""Laws 8 and 10 on conversations: the same stream gives the same plan, however it came."""
+"""Laws 8 and 10 on conversations: the same messages give the same plan, however they arrived."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_plans_and_what_they_leave_do_not_depend_on_the_hash_seed() -> None:
 def test_messages_one_by_one_make_the_same_plan_as_all_at_once(
     strategy: Any, data: st.DataObject, dialect: str, share: int, stops: list[int]
 ) -> None:
-    """Also when the program is started again in between, or a plan was looked at."""
+    """Also if the program is restarted in between, or a plan was made without applying it."""
     messages = data.draw(valid(dialect))
     store = MemoryStore()
     talk = conversation(dialect, strategy, store=store)

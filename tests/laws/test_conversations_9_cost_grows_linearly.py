@@ -1,6 +1,6 @@
-"""Law 9 on conversations: cost grows linearly; one message more costs the same however many.
+"""Law 9 on conversations: cost grows linearly; one more message costs the same at any size.
 
-Counted in function calls, which no busy machine changes.
+Counted in function calls, which do not depend on the load of the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def history(messages: int) -> list[Raw]:
 
 
 def calls_of(work: Callable[[], object]) -> int:
-    """Count the functions that some work calls, ours and built-in."""
+    """Count the function calls of some work, Python and built-in."""
     called = 0
 
     def note(_: object, event: str, __: object) -> None:
@@ -56,7 +56,9 @@ def test_ten_times_the_messages_cost_at_most_twelve_times_the_work(strategy: Any
 
 
 @each_strategy
-def test_a_message_more_and_a_look_at_the_trigger_cost_the_same_however_many(strategy: Any) -> None:
+def test_one_more_message_and_a_check_of_the_trigger_cost_the_same_at_any_size(
+    strategy: Any,
+) -> None:
     def look(talk: Conversation) -> None:
         talk.extend([{"role": "user", "content": "and?"}])
         assert not talk.is_due

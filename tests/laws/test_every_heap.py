@@ -1,7 +1,7 @@
 """Laws 1 to 8, written once and run over every heap: the same random walk on each.
 
-A walk collects by any strategy of the face, undoes any sweep, restores any piece and opens the heap
-anew, in any order. The laws are checked at every step, and at the end everything is undone.
+A walk collects with any strategy of the face, undoes any sweep, restores any piece and reopens the
+heap, in any order. The laws are checked at every step, and at the end everything is undone.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class EveryHeap(RuleBasedStateMachine):
 
     @rule(percent=percents, seed=seeds)
     def collect_an_old_plan(self, percent: int, seed: int) -> None:
-        """Law 7: a plan that the heap has outlived is refused, or takes only what it showed."""
+        """Law 7: an outdated plan is refused, or takes only what it showed."""
         assert self.world
         old = self.world.plan(self.world.size() * percent // 100, Random(seed))
         self.collect(percent // 2, seed + 1)

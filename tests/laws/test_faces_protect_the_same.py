@@ -1,7 +1,7 @@
 """Conversation, ledger and GC plugins protect the same messages: one definition of what must stay.
 
-Asked for everything, each face keeps exactly what it must. So what they keep is compared, piece by
-piece as the provider sees it, on random histories in every dialect.
+Asked to free everything, each face keeps exactly what it must. So what they keep is compared, piece
+by piece as the provider sees it, on random histories in every dialect.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from marksweep.testing.histories import valid
 from tests.laws.talking import PROVIDERS, few, holding, pieces, weigh
 
 PERCENT_USED = {False: 85.0, True: 95.0}
-"""How full the context is below and above the hard limit."""
+"""Usage of the context in percent, below and above the hard limit."""
 
 
 def said(messages: list[Message]) -> list[Message]:
-    """Leave out the lines that stand for others: whether one pays depends on how a face counts."""
+    """Leave out the lines that replace messages: whether one pays depends on how a face counts."""
     return [message for message in messages if left_out_in(message) is None]
 
 
@@ -43,13 +43,13 @@ def kept_by_conversation(
 
 
 def unanswering(messages: list[Message]) -> list[str]:
-    """What a provider sees but for results, which other strategies may trim."""
+    """Return what a provider sees except for results, which other strategies may trim."""
     parts = [part for m in messages for part in m.parts if part.function_response is None]
     return [json.dumps(part.raw, sort_keys=True) for part in parts]
 
 
 def nameless(found: list[str]) -> list[str]:
-    """Leave out by which id a line recalls what it stands in for: the faces name messages."""
+    """Remove the ids for recall from lines: the faces name messages differently."""
     return [re.sub(r'recall\(\\"[^"]*\\"\)', "recall", piece) for piece in found]
 
 

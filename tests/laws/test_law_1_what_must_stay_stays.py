@@ -13,7 +13,7 @@ from tests.laws.planning import every_strategy, kept_ids, pairs_of, plan_of
 
 
 def must_stay(segment: Segment, focus: Focus) -> bool:
-    """The root rules once more, in other words."""
+    """Return what must stay: a second implementation of the root rules."""
     return (
         segment.pinned
         or segment.policy is GCPolicy.LOCKED

@@ -1,4 +1,4 @@
-"""Law 4: a plan stops at its target, or says what keeps it from getting there."""
+"""Law 4: a plan stops at its target, or lists what blocks it."""
 
 from __future__ import annotations
 

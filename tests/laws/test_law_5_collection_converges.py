@@ -1,4 +1,4 @@
-"""Law 5: a second collection changes nothing; a futile pass backs off, and the wait ends."""
+"""Law 5: a second collection changes nothing; a futile pass backs off, and the back-off ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.laws.planning import every_strategy, plan_of
 def applied(
     heap: Snapshot, plan_steps: tuple[tuple[tuple[str, ...], Segment | None], ...]
 ) -> Snapshot:
-    """Carry steps out on a plain list, knowing nothing of heaps."""
+    """Apply steps to a plain list, without a heap."""
     left = {s.segment_id: s for s in heap.segments}
     for names, replacement in plan_steps:
         position = min(left[name].position for name in names)
@@ -73,7 +73,7 @@ def test_a_heap_of_roots_over_its_limit_does_not_collect_on_every_change() -> No
     assert len(heap.list()) == 20
 
 
-def test_the_wait_after_a_futile_pass_ends_by_itself() -> None:
+def test_the_back_off_after_a_futile_pass_ends_by_itself() -> None:
     clock = Clock()
     heap = Segments(MemoryStore(), budget=Budget.of(100), clock=clock)
     heap.add(*(segment(f"s{n}", pinned=True, tokens=50) for n in range(4)))

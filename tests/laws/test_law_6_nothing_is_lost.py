@@ -19,7 +19,7 @@ from marksweep.testing.heaps import segment_lists
 
 
 def content(heap: Segments) -> list[tuple[object, ...]]:
-    """What a segment is, without what collections count on it."""
+    """Return a segment without the counters that collections maintain."""
     return [
         (
             s.segment_id,

@@ -1,4 +1,4 @@
-"""Law 7: `collect(plan)` does exactly the plan, and refuses one whose heap has moved."""
+"""Law 7: `collect(plan)` applies exactly the plan, and refuses it if the heap has changed."""
 
 from __future__ import annotations
 

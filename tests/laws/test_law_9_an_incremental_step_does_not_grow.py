@@ -56,7 +56,7 @@ def working_set(size: int) -> list[Segment]:
 
 
 def steps(heap: Segments, count: int) -> list[int]:
-    """Count the calls of so many additions, from cheap to dear."""
+    """Count the calls of each of these additions, in ascending order."""
     counts = []
     for n in range(count):
         new = segment(f"new{n}", hours_old=0, type="log", references=(f"s{n}",), topic_id="topic1")
@@ -64,20 +64,20 @@ def steps(heap: Segments, count: int) -> list[int]:
     return sorted(counts)
 
 
-def test_a_step_below_the_soft_line_does_not_grow_with_the_heap() -> None:
+def test_a_step_below_the_soft_limit_does_not_grow_with_the_heap() -> None:
     small, large = (steps(populated(size, limit=10**9), 25)[12] for size in (200, 10_000))
     assert large <= 1.3 * small
 
 
 def test_a_step_that_collects_does_not_grow_with_the_heap() -> None:
-    def dearest(size: int) -> int:
+    def most_expensive(size: int) -> int:
         heap = populated(size, limit=int(size * 10 / 0.945))
         before = heap.store.stash.count("default")
-        dear = steps(heap, 3)[-1]
+        last = steps(heap, 3)[-1]
         assert heap.store.stash.count("default") >= before + 20
-        return dear
+        return last
 
-    assert dearest(10_000) <= 1.5 * dearest(1_000)
+    assert most_expensive(10_000) <= 1.5 * most_expensive(1_000)
 
 
 def test_planning_grows_linearly_even_if_all_share_a_tag() -> None:

@@ -1,7 +1,7 @@
 """Laws 2 and 6 under random use: collect, undo, restore, reopen and die, in any order.
 
-After every step the history is valid and nothing stands beside what it stands in for; undoing
-everything ends at the start.
+After every step the history is valid and no stand-in is live together with its original; undoing
+everything restores the start.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ errors = st.sampled_from([Killed, StoreError])
 
 
 class Walk(RuleBasedStateMachine):
-    """What both walks share: plans that were applied, and stores that fail."""
+    """The base of both walks: applied plans, and stores that fail."""
 
     def begin(self) -> None:
         self.store = MemoryStore()
@@ -49,7 +49,7 @@ class Walk(RuleBasedStateMachine):
         raise NotImplementedError
 
     def during(self, work: Callable[[Any], object], at: int, error: type[BaseException]) -> None:
-        """Work on a store that fails, and reopen."""
+        """Work on a store that fails, then reopen it."""
         with contextlib.suppress(Killed, StoreError, NotFound):
             work(self.reopen_on(FaultyStore(self.store, Fault(at, error))))
         for entry in self.store.journal.read(self.workspace, events=(Event.SWEEPING,)):
@@ -61,7 +61,7 @@ class Walk(RuleBasedStateMachine):
         return sorted({entry.segment.segment_id for entries in found for entry in entries})
 
     def stand_ins(self) -> dict[str, set[str]]:
-        """Map what stands for others to all it stands for, as the plans say."""
+        """Map each stand-in to all that it replaces, according to the plans."""
         found: dict[str, set[str]] = {}
         for plan in self.plans.values():
             for step in plan.steps:

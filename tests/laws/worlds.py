@@ -1,8 +1,8 @@
-"""Random heaps behind one surface, so that a law is written once and run over all of them.
+"""Random heaps behind one interface, so that a law is written once and runs on all of them.
 
 A world is a face (`Segments`, `Conversation`, `KnowledgeGraph`) on a real store, filled at random.
-What it says of its content, sizes and units is counted on what the face gives out or on what the
-store holds, not asked of the collector.
+Its content, sizes and units are counted on what the face returns or on what the store holds, not
+taken from the collector.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from tests.laws.talking import Raws, another, conversation, raws, weigh
 
 
 class World(Protocol):
-    """A heap at random, and what can be seen of it from outside."""
+    """A random heap, and what can be seen of it from outside."""
 
     def open(self) -> tuple[Heap, Journal]:
-        """Open it anew, as another program would."""
+        """Reopen it, as another program would."""
         ...
 
     def plan(self, target: int, random: Random) -> Plan:
-        """Plan down to a size, by some strategy of its face."""
+        """Plan down to a size, with some strategy of its face."""
         ...
 
     def content(self) -> object:
-        """Give all that is live, to be compared."""
+        """Return all that is live, for comparison."""
         ...
 
     def size(self) -> int:
@@ -51,11 +51,11 @@ class World(Protocol):
         ...
 
     def held(self) -> Mapping[str, object]:
-        """Map what must stay, by its id, to what there is of it."""
+        """Map the id of what must stay to its content."""
         ...
 
     def problems(self) -> Sequence[str]:
-        """Name what a provider or a reader would stumble over: invalid histories, half units."""
+        """List what a provider or a reader would reject: invalid histories, split units."""
         ...
 
 
@@ -206,7 +206,7 @@ def _name(item: Memory | Chunk | Entity) -> str:
 
 
 def collector_on(world: World) -> tuple[Heap, Collector]:
-    """Open a world with a collector that has settled what was cut off."""
+    """Open a world with a collector that has recovered interrupted operations."""
     heap, journal = world.open()
     collector = Collector(heap, journal)
     collector.recover(now=NOW)

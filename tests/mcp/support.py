@@ -1,4 +1,4 @@
-"""An agent at the other end: calls tools, and expects them to work or to fail."""
+"""A client for tests: calls tools, and expects them to succeed or to fail."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from marksweep.mcp.app import build_server
 from marksweep.mcp.server_state import ServerState
 
 MODES = ("legacy", "2026-07-28")
-"""The protocol before, and the current one."""
+"""The previous protocol, and the current one."""
 
 
 class Agent:
-    """A client that knows what it expects."""
+    """A client that checks its results."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.said = ""
 
     async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """Call a tool that must succeed; give its data. Its summary is left in `said`."""
+        """Call a tool that must succeed; return its data. Its summary is in `said`."""
         result = await self.client.call_tool(tool, arguments)
         text = _words(result.content)
         assert not result.is_error, text
@@ -36,7 +36,7 @@ class Agent:
         return data
 
     async def fail(self, tool: str, /, **arguments: Any) -> str:
-        """Call a tool that must refuse; give what it said."""
+        """Call a tool that must refuse; return its message."""
         result = await self.client.call_tool(tool, arguments)
         assert result.is_error, f"{tool} did not refuse"
         assert result.structured_content is None
@@ -45,14 +45,14 @@ class Agent:
         return words
 
     async def add(self, *ids: str, text: str = "some words about it ", times: int = 20) -> None:
-        """Add logs by these ids."""
+        """Add logs with these ids."""
         segments = [
             {"text": f"{name} {text * times}", "type": "log", "segment_id": name} for name in ids
         ]
         await self.call("context_add", segments=segments)
 
     async def live(self, *ids: str) -> list[str]:
-        """Say which of these are in the working set."""
+        """Return which of these are in the working set."""
         found = []
         for name in ids:
             contents = await self.client.read_resource(f"marksweep://segments/{name}")
@@ -62,7 +62,7 @@ class Agent:
 
 
 def data_of(result: CallToolResult) -> dict[str, Any]:
-    """Read the JSON that a tool of the full set answers with; there is no structure beside it."""
+    """Read the JSON answer of a tool of the full set; there is no structured content."""
     assert result.structured_content is None
     data: dict[str, Any] = json.loads(_words(result.content))
     return data
@@ -94,7 +94,7 @@ def with_agent(
     tools: str = "all",
     **offers: Any,
 ) -> None:
-    """Let an agent do some work on a server of its own."""
+    """Let an agent do some work on its own server."""
 
     async def run() -> None:
         async with agent(folder, mode, tools, **offers) as one:

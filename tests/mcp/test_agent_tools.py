@@ -1,4 +1,4 @@
-"""The small set of tools, as a model meets it: short definitions, bounded text, clumsy calls."""
+"""The small set of tools, as a model sees it: short definitions, bounded text, clumsy calls."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_tool_says_when_to_call_it_and_answers_with_bounded_text() -> None
 
 
 async def say(one: Agent, tool: str, /, **arguments: Any) -> str:
-    """Call a tool that must succeed; give its text. There is no structure beside it."""
+    """Call a tool that must succeed; return its text. There is no structured content."""
     result = await one.client.call_tool(tool, arguments)
     (content,) = result.content
     assert isinstance(content, TextContent)
@@ -130,7 +130,7 @@ def test_every_answer_is_within_its_bound(tmp_path: Path) -> None:
     with_agent(tmp_path, work, tools="few")
 
 
-def test_what_is_wrong_is_said_in_words(tmp_path: Path) -> None:
+def test_errors_say_what_is_wrong(tmp_path: Path) -> None:
     async def work(one: Agent) -> None:
         assert "expected a date" in await one.fail("recall", query="x", as_of="last week")
         assert "there is no parameter 'colour'" in await one.fail("recall", colour="red")
@@ -212,9 +212,9 @@ def test_clumsy_arguments_are_read_as_they_are_meant(
 
 
 async def ask(one: Agent, tool: str, /, bound: int = 600, **arguments: Any) -> dict[str, Any]:
-    """Call a tool of the full set that must succeed within a bound; give its data, if it has any.
+    """Call a tool of the full set that must succeed within a bound; return its data, if it has any.
 
-    The bound is over the whole result but for its envelope, and there is nothing beside the text.
+    The bound covers the whole result except for its envelope; there is only text.
     """
     result = await one.client.call_tool(tool, {**arguments, "max_tokens": bound})
     (text,) = result.content

@@ -1,4 +1,4 @@
-"""What tools ask of a client: a confirmation, a summary, its folders. Over both protocols."""
+"""What tools request from a client: a confirmation, a summary, its folders. Over both protocols."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONG = "The parser in src/parse.py fails on empty input because line 42 reads to
 
 
 class User:
-    """Somebody who is asked, and answers."""
+    """A user who answers questions."""
 
     def __init__(self, action: Literal["accept", "decline", "cancel"], content: Any = None) -> None:
         self.asked: list[str] = []

@@ -37,7 +37,7 @@ async def journal(project: Path) -> tuple[Entry, ...]:
 
 
 async def until(project: Path, holds: Callable[[tuple[Entry, ...]], bool]) -> tuple[Entry, ...]:
-    """Wait until the journal has what is expected."""
+    """Wait until the journal has the expected entries."""
     deadline = time.monotonic() + DEADLINE
     while not holds(entries := await journal(project)):
         assert time.monotonic() < deadline, f"the journal has only {entries}"
@@ -59,7 +59,7 @@ def swept(entries: tuple[Entry, ...]) -> bool:
     return bool(sweeps(entries))
 
 
-def test_a_server_collects_at_its_interval_and_the_journal_tells(project: Path) -> None:
+def test_a_server_collects_at_its_interval_and_records_it_in_the_journal(project: Path) -> None:
     async def work() -> None:
         async with Client(child(project, "--collect-every", SOON)) as client:
             one = Agent(client)

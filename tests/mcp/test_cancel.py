@@ -11,7 +11,7 @@ import pytest
 from tests.mcp.support import Agent, with_agent
 
 
-def test_a_cancelled_sweep_has_happened_or_has_not(tmp_path: Path, mode: str) -> None:
+def test_a_cancelled_sweep_is_either_complete_or_absent(tmp_path: Path, mode: str) -> None:
     names = [f"s{number}" for number in range(200)]
 
     async def work(one: Agent) -> None:
@@ -31,7 +31,7 @@ def test_a_cancelled_sweep_has_happened_or_has_not(tmp_path: Path, mode: str) ->
 
 
 async def settled(one: Agent) -> list[str]:
-    """Give the events of the journal, once nothing is under way: a sweep ends what it began."""
+    """Return the events of the journal, once nothing is in progress: a sweep always finishes."""
     for _ in range(100):
         events = [each["event"] for each in (await one.call("context_gc_history"))["events"]]
         if events.count("sweeping") == events.count("swept"):
@@ -40,7 +40,7 @@ async def settled(one: Agent) -> list[str]:
     pytest.fail("a sweep never ended")
 
 
-def test_a_cancelled_index_is_taken_up_by_the_next(tmp_path: Path, mode: str) -> None:
+def test_a_cancelled_index_is_completed_by_the_next(tmp_path: Path, mode: str) -> None:
     for number in range(150):
         (tmp_path / f"m{number}.py").write_text(f"def f{number}():\n    return {number}\n")
 
@@ -55,7 +55,7 @@ def test_a_cancelled_index_is_taken_up_by_the_next(tmp_path: Path, mode: str) ->
     with_agent(tmp_path, work, mode)
 
 
-def test_a_session_can_be_given_up_while_it_is_read(tmp_path: Path, mode: str) -> None:
+def test_reading_a_session_can_be_cancelled(tmp_path: Path, mode: str) -> None:
     line = '{"role": "user", "content": "word word word word word"}\n'
     (tmp_path / "long.jsonl").write_text(line * 20_000)
 

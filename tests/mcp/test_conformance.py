@@ -1,4 +1,4 @@
-"""What the conformance suite may find in the server is listed, and each with its reason."""
+"""Every failure that the conformance suite may report is listed with its reason."""
 
 from __future__ import annotations
 

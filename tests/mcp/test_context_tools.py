@@ -297,7 +297,7 @@ def test_recall_refuses_what_it_cannot_bring_back(tmp_path: Path) -> None:
     with_agent(tmp_path, work)
 
 
-def test_limits_are_turned_and_hold(tmp_path: Path, mode: str) -> None:
+def test_limits_can_be_changed_and_take_effect(tmp_path: Path, mode: str) -> None:
     async def work(one: Agent) -> None:
         before = await one.call("context_gc_configure")
         assert before["changed"] == []
@@ -320,7 +320,7 @@ def test_limits_are_turned_and_hold(tmp_path: Path, mode: str) -> None:
     with_agent(tmp_path, work, mode)
 
 
-def test_the_recency_windows_are_turned_and_hold(tmp_path: Path) -> None:
+def test_the_recency_windows_can_be_changed_and_take_effect(tmp_path: Path) -> None:
     segments = [
         {"text": "we use port 80 " * 9, "type": "decision", "segment_id": "decided"},
         {"text": "is it done? " * 9, "type": "message", "segment_id": "said"},
@@ -347,7 +347,9 @@ def test_the_recency_windows_are_turned_and_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batch", [5, 20])
-def test_the_most_a_small_sweep_takes_is_turned_and_holds(tmp_path: Path, batch: int) -> None:
+def test_the_size_of_a_small_sweep_can_be_changed_and_takes_effect(
+    tmp_path: Path, batch: int
+) -> None:
     async def work(one: Agent) -> None:
         await one.call(
             "context_gc_configure",

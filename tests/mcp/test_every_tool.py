@@ -1,4 +1,4 @@
-"""Every tool over every transport and protocol: it works, refuses, asks, and can be stopped."""
+"""Every tool over every transport and protocol: it works, refuses, asks, and can be cancelled."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def reach(request: pytest.FixtureRequest, tmp_path: Path, mode: str) -> Reach:
 
 
 class Listed(Agent):
-    """An agent that remembers which tools it called."""
+    """An agent that records which tools it called."""
 
     def __init__(self, one: Agent) -> None:
         super().__init__(one.client)
@@ -124,7 +124,7 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
 }
 
 
-def test_every_tool_refuses_bad_input_in_words(reach: Reach) -> None:
+def test_every_tool_refuses_bad_input_with_a_reason(reach: Reach) -> None:
     assert set(BAD) == {tool.name for tool in TOOLS}
 
     async def work(one: Agent) -> None:
@@ -167,21 +167,21 @@ def test_the_clients_model_shortens_if_it_is_offered(reach: Reach, offers: bool)
 def test_progress_is_reported(reach: Reach, tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / f"m{number}.py").write_text(f"def f{number}():\n    return {number}\n")
-    told: list[tuple[float, float | None]] = []
+    reports: list[tuple[float, float | None]] = []
 
-    async def tell(progress: float, total: float | None, message: str | None) -> None:
-        told.append((progress, total))
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        reports.append((progress, total))
 
     async def work(one: Agent) -> None:
-        result = await one.client.call_tool("index_codebase", {}, progress_callback=tell)
+        result = await one.client.call_tool("index_codebase", {}, progress_callback=report)
         assert not result.is_error
         await one.add("a")
         wanted = {"segment_ids": ["a"]}
-        await one.client.call_tool("context_gc_prune", wanted, progress_callback=tell)
+        await one.client.call_tool("context_gc_prune", wanted, progress_callback=report)
 
     reach(work)
-    assert (20, 20) in told
-    assert told[-1] == (1, 1)
+    assert (20, 20) in reports
+    assert reports[-1] == (1, 1)
 
 
 def test_a_cancelled_call_leaves_a_consistent_state(reach: Reach) -> None:

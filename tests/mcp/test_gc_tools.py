@@ -18,7 +18,7 @@ from marksweep.testing.builders import Clock
 from tests.mcp.support import Agent, data_of, with_agent
 
 
-def test_an_analysis_tells_usage_candidates_and_a_plan(tmp_path: Path, mode: str) -> None:
+def test_an_analysis_reports_usage_candidates_and_a_plan(tmp_path: Path, mode: str) -> None:
     async def work(one: Agent) -> None:
         await one.add("a", "b", "c")
         found = await one.call("context_gc_analyze", target_tokens=0, max_candidates=2)
@@ -190,14 +190,14 @@ def test_a_transcript_is_weighed_with_progress_and_left_alone(tmp_path: Path, mo
     path = tmp_path / "session.jsonl"
     session_lines(path)
     before = path.read_bytes()
-    told: list[tuple[float, float | None, str | None]] = []
+    reports: list[tuple[float, float | None, str | None]] = []
 
     async def work(one: Agent) -> None:
-        async def tell(progress: float, total: float | None, message: str | None) -> None:
-            told.append((progress, total, message))
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            reports.append((progress, total, message))
 
         result = await one.client.call_tool(
-            "context_gc_analyze", {"transcript": "session.jsonl"}, progress_callback=tell
+            "context_gc_analyze", {"transcript": "session.jsonl"}, progress_callback=report
         )
         found = data_of(result)
         transcript = found["transcript"]
@@ -211,7 +211,7 @@ def test_a_transcript_is_weighed_with_progress_and_left_alone(tmp_path: Path, mo
 
     with_agent(tmp_path, work, mode)
     assert path.read_bytes() == before
-    assert [done for done, _, _ in told] == [0, 1, 2, 3]
+    assert [done for done, _, _ in reports] == [0, 1, 2, 3]
 
 
 def rollout_lines(path: Path) -> None:
@@ -258,7 +258,7 @@ def test_a_transcript_behind_a_link_out_of_the_folder_is_refused(tmp_path: Path)
     with_agent(inside, work)
 
 
-def test_a_file_that_is_no_session_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_session_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello\nworld\n")
     (tmp_path / "cut.json").write_text('{"messages": [')
 
@@ -296,7 +296,7 @@ def test_a_plan_is_pruned_exactly_and_undone(tmp_path: Path, mode: str) -> None:
     with_agent(tmp_path, work, mode)
 
 
-def test_a_plan_whose_heap_moved_is_refused(tmp_path: Path) -> None:
+def test_a_plan_whose_heap_has_changed_is_refused(tmp_path: Path) -> None:
     async def work(one: Agent) -> None:
         await one.add("a")
         plan = (await one.call("context_gc_analyze", target_tokens=0))["plan_id"]

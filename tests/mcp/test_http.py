@@ -1,4 +1,4 @@
-"""The server over HTTP: who may come in, how often, and what they see."""
+"""The server over HTTP: who may connect, how often, and what they see."""
 
 from __future__ import annotations
 
@@ -52,30 +52,30 @@ def post(server: Server, body: Any = HELLO, **headers: str) -> httpx2.Response:
 
 
 def test_tools_work_over_both_protocols_with_progress(open_server: Server, mode: str) -> None:
-    told = []
+    reports = []
 
     async def work() -> None:
         async with open_server.client(mode=mode) as client:
             one = Agent(client)
             await one.add("a", "b")
 
-            async def tell(progress: float, total: float | None, message: str | None) -> None:
-                told.append(progress)
+            async def report(progress: float, total: float | None, message: str | None) -> None:
+                reports.append(progress)
 
             await client.call_tool(
-                "context_gc_prune", {"segment_ids": ["a"]}, progress_callback=tell
+                "context_gc_prune", {"segment_ids": ["a"]}, progress_callback=report
             )
             assert await one.live("a", "b") == ["b"]
             assert "no parameter" in await one.fail("context_gc_undo", nothing=1)
 
     asyncio.run(work())
-    assert told == [0, 1]
+    assert reports == [0, 1]
 
 
 @pytest.mark.parametrize(
     "header", [None, "", "Bearer", "Bearer wrong", f"Basic {ADA}", f"Bearer {ADA}x", ADA]
 )
-def test_without_a_valid_token_nobody_comes_in(guarded: Server, header: str | None) -> None:
+def test_without_a_valid_token_access_is_refused(guarded: Server, header: str | None) -> None:
     found = post(guarded, **({"Authorization": header} if header is not None else {}))
     assert found.status_code == 401
     assert found.headers["www-authenticate"].startswith("Bearer")
@@ -121,7 +121,7 @@ def test_a_page_from_elsewhere_is_refused(open_server: Server, headers: dict[str
     assert post(open_server, **modern).status_code == 403
 
 
-def test_a_name_that_was_rebound_is_refused(open_server: Server) -> None:
+def test_a_rebound_host_name_is_refused(open_server: Server) -> None:
     assert post(open_server, Host="evil.example:80").status_code == 421
     modern = {"Host": "evil.example", "MCP-Protocol-Version": "2026-07-28"}
     assert post(open_server, **modern).status_code == 421
@@ -133,7 +133,7 @@ def test_a_request_that_is_too_large_is_refused(open_server: Server) -> None:
     assert post(open_server, body).status_code == 413
 
 
-def test_who_comes_too_often_is_told_to_wait(tmp_path: Path) -> None:
+def test_a_client_over_its_rate_is_told_to_wait(tmp_path: Path) -> None:
     with serving(tmp_path, rate=0.001) as server:
         assert post(server).status_code == 200
         refused = post(server)
@@ -174,7 +174,7 @@ def says_hello(server: Server, token: str) -> int:
     return post(server, Authorization=f"Bearer {token}").status_code
 
 
-def test_a_token_that_is_revoked_is_refused_at_once_and_a_new_one_let_in(tmp_path: Path) -> None:
+def test_a_revoked_token_is_refused_at_once_and_a_new_one_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     write_tokens(path, {ADA: ["ada"]})
     with serving(tmp_path, token_file=path) as server:
@@ -254,7 +254,7 @@ def test_one_token_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
         ("localhost.evil.example", False),
     ],
 )
-def test_loopback_is_known_by_its_address(host: str, is_loopback: bool) -> None:
+def test_loopback_is_recognized_by_its_address(host: str, is_loopback: bool) -> None:
     assert HttpOptions(host=host).is_loopback == is_loopback
 
 
@@ -296,8 +296,8 @@ def test_the_command_serves_and_ends_when_asked(tmp_path: Path) -> None:
     assert ADA not in log + err
 
 
-def test_many_clients_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
-    """Eight clients; benchmarks/mcp.py does it for a minute with fifty."""
+def test_many_clients_at_once_lose_and_duplicate_nothing(tmp_path: Path) -> None:
+    """Eight clients; benchmarks/mcp.py runs fifty for a minute."""
     clients, turns = 8, 12
     added: list[str] = []
 

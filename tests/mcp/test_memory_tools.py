@@ -22,13 +22,13 @@ def code(tmp_path: Path) -> Path:
 
 
 def test_a_codebase_is_indexed_with_progress_and_searched(code: Path, mode: str) -> None:
-    told: list[tuple[float, float | None]] = []
+    reports: list[tuple[float, float | None]] = []
 
     async def work(one: Agent) -> None:
-        async def tell(progress: float, total: float | None, message: str | None) -> None:
-            told.append((progress, total))
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            reports.append((progress, total))
 
-        result = await one.client.call_tool("index_codebase", {}, progress_callback=tell)
+        result = await one.client.call_tool("index_codebase", {}, progress_callback=report)
         indexed = data_of(result)
         assert (indexed["files"], indexed["functions"], indexed["stale"]) == (2, 2, 0)
         assert "Repository indexed successfully." in indexed["summary"]
@@ -43,7 +43,7 @@ def test_a_codebase_is_indexed_with_progress_and_searched(code: Path, mode: str)
         assert (stats["memories"], stats["stale"]) == (2, 0)
 
     with_agent(code, work, mode)
-    assert told[-1] == (2, 2)
+    assert reports[-1] == (2, 2)
 
 
 async def with_stale_file(one: Agent, code: Path) -> None:
@@ -138,7 +138,7 @@ def test_every_strategy_has_a_preview(code: Path, strategy: str) -> None:
         ("memory_stats", {"all": True}, "no parameter 'all'"),
     ],
 )
-def test_bad_input_is_refused_in_words(
+def test_bad_input_is_refused_with_a_reason(
     code: Path, tool: str, arguments: dict[str, Any], expected: str
 ) -> None:
     async def work(one: Agent) -> None:

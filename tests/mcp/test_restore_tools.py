@@ -1,4 +1,4 @@
-"""What was deleted from the long-term memory is taken back, and all of it is in the audit."""
+"""What was deleted from the long-term memory is restored, and all of it is in the audit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def with_stale_files(one: Agent, folder: Path) -> None:
     await one.call("index_codebase", max_shrink=1)
 
 
-def test_a_deletion_is_taken_back_by_its_plan(tmp_path: Path, mode: str) -> None:
+def test_a_deletion_is_undone_by_its_plan(tmp_path: Path, mode: str) -> None:
     async def work(one: Agent) -> None:
         await with_stale_files(one, tmp_path)
         deleted = await one.call("prune_memory", **DELETE)
@@ -35,7 +35,7 @@ def test_a_deletion_is_taken_back_by_its_plan(tmp_path: Path, mode: str) -> None
     with_agent(tmp_path, work, mode)
 
 
-def test_single_memories_are_taken_back(tmp_path: Path) -> None:
+def test_single_memories_are_restored(tmp_path: Path) -> None:
     async def work(one: Agent) -> None:
         await with_stale_files(one, tmp_path)
         deleted = await one.call("prune_memory", **DELETE)
@@ -52,7 +52,7 @@ def test_single_memories_are_taken_back(tmp_path: Path) -> None:
     with_agent(tmp_path, work)
 
 
-def test_the_audit_tells_what_was_done_when_by_whom_and_how_much(tmp_path: Path) -> None:
+def test_the_audit_records_what_was_done_when_by_whom_and_how_much(tmp_path: Path) -> None:
     async def work(one: Agent) -> None:
         assert (await one.call("memory_history"))["events"] == []
         await with_stale_files(one, tmp_path)

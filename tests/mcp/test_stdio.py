@@ -25,7 +25,7 @@ SERVE = [sys.executable, "-m", "marksweep", "serve", "--tools", "all"]
 SOURCE = str(Path(marksweep.__file__).parents[1])
 ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE}
 DEADLINE = 60.0
-"""Seconds after which a child that should end counts as stuck. The machine may be busy."""
+"""Seconds after which a child that should end counts as hung. The machine may be busy."""
 
 
 def child(folder: Path, *options: str) -> StdioServerParameters:
@@ -51,7 +51,7 @@ def test_a_child_process_serves_both_protocols(tmp_path: Path, mode: str) -> Non
     asyncio.run(work())
 
 
-def test_several_servers_on_one_store_see_one_truth(tmp_path: Path) -> None:
+def test_several_servers_on_one_store_see_the_same_state(tmp_path: Path) -> None:
     async def fill(client: Client, name: str) -> None:
         one = Agent(client)
         for number in range(10):
@@ -112,7 +112,7 @@ def send(server: subprocess.Popen[str], *messages: dict[str, Any]) -> None:
 
 
 def await_answers(server: subprocess.Popen[str], *numbers: int) -> None:
-    """Read until all of these were answered, in any order. All that is read is of the protocol."""
+    """Read until all of these were answered, in any order. Every line is a protocol message."""
     assert server.stdout is not None
     waiting = set(numbers)
     while waiting:
@@ -129,7 +129,7 @@ def test_only_the_protocol_goes_to_stdout_and_json_to_stderr(tmp_path: Path) -> 
     send(server, *hello())
     await_answers(server, 0)
     assert server.stdin is not None
-    server.stdin.write("this is no message\n")
+    server.stdin.write("this is not a message\n")
     send(
         server,
         call(1, "context_add", segments=[{"text": f"my {private}", "segment_id": "a"}]),
@@ -147,8 +147,10 @@ def test_only_the_protocol_goes_to_stdout_and_json_to_stderr(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("ending", ["closed", "killed"])
-def test_a_client_that_dies_in_a_call_leaves_a_whole_store(tmp_path: Path, ending: str) -> None:
-    """The client goes while the server works; what was answered is there, nothing is half done."""
+def test_a_client_that_dies_in_a_call_leaves_a_consistent_store(
+    tmp_path: Path, ending: str
+) -> None:
+    """The client exits while the server works; answered calls are stored, none is half done."""
     server = start(tmp_path)
     send(server, *hello())
     await_answers(server, 0)
@@ -238,7 +240,7 @@ def test_a_project_that_sends_its_memory_elsewhere_is_refused_by_every_tool(tmp_
 
 @pytest.fixture(scope="module")
 def lasting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
-    """A server that survives every bad line, and ends well after them."""
+    """Run a server that survives every bad line, and then exits normally."""
     server = start(tmp_path_factory.mktemp("lasting"))
     send(server, *hello())
     await_answers(server, 0)
@@ -253,7 +255,7 @@ def lasting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subproc
         (json.dumps(call(7, "context_add", segments=[{"text": "half \ud800"}])), 7, -32700),
         (json.dumps(call(7, "context_recall", query="\udfff")), 7, -32700),
         ('{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', None, -32700),
-        ("this is no message", None, -32700),
+        ("this is not a message", None, -32700),
         ("[" * 100_000, None, -32700),
         ('{"jsonrpc": "1.0", "id": 7, "method": "ping"}', 7, -32600),
         ('{"jsonrpc": "2.0", "id": 7, "method": 3}', 7, -32600),

@@ -79,7 +79,7 @@ def test_every_tool_says_what_it_takes_and_risks_and_answers_with_text() -> None
         assert tool.description, name
         assert "Call " in tool.description, f"{name} does not say when to call it"
         assert tool.input_schema["additionalProperties"] is False, name
-        assert tool.output_schema is None, f"{name} would answer with data beside its text"
+        assert tool.output_schema is None, f"{name} would return structured content"
         hints = tool.annotations
         assert hints is not None, name
         assert bool(hints.read_only_hint) == (name in READ_ONLY), name
@@ -120,7 +120,7 @@ async def read(one: Agent, address: str) -> Any:
     return json.loads(contents[0].text)  # type: ignore[union-attr]
 
 
-def test_resources_tell_segments_plans_journal_and_ledger(tmp_path: Path, mode: str) -> None:
+def test_resources_expose_segments_plans_journal_and_ledger(tmp_path: Path, mode: str) -> None:
     async def work(one: Agent) -> None:
         await one.add("a/b c", "d")
         plan = await one.call("context_gc_prune", segment_ids=["d"])
@@ -181,7 +181,7 @@ def test_prompts_name_the_tools_that_do_the_work(tmp_path: Path, mode: str) -> N
 @pytest.mark.parametrize(
     ("name", "given"), [("no_such_prompt", {}), ("clean_up", {"keep": "x", "colour": "red"})]
 )
-def test_a_bad_request_for_a_prompt_is_refused_in_words(
+def test_a_bad_request_for_a_prompt_is_refused_with_a_reason(
     tmp_path: Path, mode: str, name: str, given: dict[str, str]
 ) -> None:
     async def work(one: Agent) -> None:

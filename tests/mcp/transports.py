@@ -1,4 +1,4 @@
-"""The same server reached in three ways: in memory, as a child process, over HTTP."""
+"""The same server over three transports: in memory, as a child process, over HTTP."""
 
 from __future__ import annotations
 

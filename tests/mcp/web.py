@@ -1,4 +1,4 @@
-"""A server over HTTP in a thread of its own, for tests."""
+"""A server over HTTP in a separate thread, for tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOTH = {ADA: ["ada", "shared"], BOB: ["bob", "shared"]}
 
 
 class Server:
-    """Where a server listens."""
+    """The address of a server."""
 
     def __init__(self, port: int, state: ServerState) -> None:
         self.address = f"http://127.0.0.1:{port}/mcp"

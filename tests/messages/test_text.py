@@ -1,4 +1,4 @@
-"""What a conversation writes down of its messages."""
+"""How a conversation stores its messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from marksweep.messages import as_json
 
-FEW = "one {} among plain text, which is a good deal longer than what stands beyond it"
+FEW = "one {} among plain text, which is much longer than the characters beyond ASCII"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_a_turn_starts_at_what_the_user_typed(message: Message, starts: bool) ->
 
 
 def turns_of_ledger(messages: tuple[Message, ...]) -> dict[str, str]:
-    """The turn of each message by the ledger; locked messages are in none there."""
+    """Return the turn of each message according to the ledger; locked messages have none there."""
     budget = InstructionBudget.create_default(10**6)
     budget.follow(lambda: messages, lambda _: 1)
     entry = budget.get_entry(InstructionSource.CONVERSATION)

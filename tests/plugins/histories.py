@@ -1,4 +1,4 @@
-"""Small histories whose weights can be read off: a counter that counts words."""
+"""Small histories whose sizes are easy to see: the counter counts words."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from marksweep.messages import (
 from marksweep.plugins import ContextUsage
 
 ASKED = 5
-"""Words of a question: what users type is short."""
+"""Words of a question: user messages are short."""
 
 
 def words(message: Message) -> int:
-    """One token per word of text, calls and results."""
+    """Count one token per word of text, calls and results."""
     total = 0
     for part in message.parts:
         if part.text:
@@ -36,17 +36,17 @@ def words(message: Message) -> int:
 
 
 def text(count: int, word: str = "w") -> str:
-    """So many words."""
+    """Return this many words."""
     return " ".join([word] * count)
 
 
 def say(role: Role, id_: str, count: int = 50) -> Message:
-    """A message of so many words."""
+    """Make a message of this many words."""
     return Message(role, (Part(text=text(count)),), id_)
 
 
 def turn(n: int, *, size: int = 50, tools: int = 0, output: int = 100) -> list[Message]:
-    """A short question, calls with their results, and a long answer; twice `size` in words."""
+    """Make a short question, calls with their results, and a long answer: twice `size` words."""
     asked = min(size, ASKED)
     messages = [say(Role.USER, f"u{n}", asked)]
     for k in range(tools):
@@ -59,7 +59,7 @@ def turn(n: int, *, size: int = 50, tools: int = 0, output: int = 100) -> list[M
 
 
 def talk(turns: int, *, size: int = 50, tools: int = 0, output: int = 100) -> list[Message]:
-    """A system message and so many turns."""
+    """Make a system message and this many turns."""
     messages = [say(Role.SYSTEM, "system", 10)]
     for n in range(turns):
         messages += turn(n, size=size, tools=tools, output=output)
@@ -67,17 +67,17 @@ def talk(turns: int, *, size: int = 50, tools: int = 0, output: int = 100) -> li
 
 
 def ids(history: Sequence[Message]) -> list[str]:
-    """Who is there, beside the lines that stand for others."""
+    """Return the ids of messages, without the lines that replace others."""
     return [message.message_id for message in history if left_out_in(message) is None]
 
 
 def weigh(history: Sequence[Message]) -> int:
-    """Words of a history."""
+    """Count the words of a history."""
     return sum(map(words, history))
 
 
 def full(history: Sequence[Message], limit: int) -> ContextUsage:
-    """How full a window of that size is."""
+    """Return the usage of a window of this size."""
     total = weigh(history)
     return {
         "percent_used": 100 * total / limit,
@@ -88,14 +88,14 @@ def full(history: Sequence[Message], limit: int) -> ContextUsage:
 
 
 def budget_for(history: Sequence[Message], limit: int) -> InstructionBudget:
-    """A budget that follows the history and counts words."""
+    """Make a budget that follows the history and counts words."""
     budget = InstructionBudget.create_default(limit)
     budget.follow(lambda: history, words)
     return budget
 
 
 def unpaired(history: Sequence[Message]) -> set[str]:
-    """Calls without results and results without calls, found from the messages alone."""
+    """Return calls without results and results without calls, found from the messages alone."""
     asked = [call.id for message in history for call in message.function_calls]
     answered = [result.call_id for message in history for result in message.function_responses]
     return set(asked) ^ set(answered)

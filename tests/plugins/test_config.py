@@ -1,4 +1,4 @@
-"""GCConfig: its defaults, the environment, and values that cannot be."""
+"""GCConfig: its defaults, the environment, and impossible values."""
 
 from __future__ import annotations
 

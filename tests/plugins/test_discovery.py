@@ -61,7 +61,7 @@ class MyPlugin:
 def create_plugin():
     return MyPlugin()
 
-def sulking():
+def failing():
     raise KeyError("no licence")
 
 nothing = 5
@@ -84,7 +84,7 @@ gc_custom = "gc_custom:create_plugin"
 gc_broken = "gc_custom_absent:create_plugin"
 gc_leaving = "gc_leaving:create_plugin"
 gc_nothing = "gc_custom:nothing"
-gc_sulking = "gc_custom:sulking"
+gc_failing = "gc_custom:failing"
 gc_truncate = "gc_custom:create_plugin"
 
 [project.entry-points."jaato.gc_plugins"]
@@ -115,14 +115,14 @@ print(json.dumps({
     "freed": result.tokens_freed,
     "config": plugin.config,
     "refused": refusal("gc_broken"),
-    "not started": [refusal("gc_sulking"), refusal("custom", {"a": "fail"})],
+    "not started": [refusal("gc_failing"), refusal("custom", {"a": "fail"})],
 }))
 """
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A third party's package, built as a wheel and installed into a directory of its own."""
+    """Build a third-party package as a wheel and install it into a separate directory."""
     source = tmp_path_factory.mktemp("gc-custom")
     (source / "gc_custom.py").write_text(PLUGIN)
     (source / "gc_leaving.py").write_text("import sys\nsys.exit('not here')\n")
@@ -142,7 +142,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def answer(installed: Path) -> dict[str, object]:
-    """What a process that has the package installed finds."""
+    """Return what a process that has the package installed finds."""
     path = os.pathsep.join([str(installed), *(entry for entry in sys.path if entry)])
     run = subprocess.run(
         [sys.executable, "-c", ASK],
@@ -157,10 +157,10 @@ def answer(installed: Path) -> dict[str, object]:
 
 
 def test_an_installed_plugin_is_found_in_both_groups(answer: dict[str, object]) -> None:
-    assert answer["found"] == sorted([*BUILT_IN, "gc_custom", "gc_elder", "gc_sulking"])
+    assert answer["found"] == sorted([*BUILT_IN, "gc_custom", "gc_elder", "gc_failing"])
 
 
-def test_a_plugin_that_knows_no_budget_runs_unchanged(answer: dict[str, object]) -> None:
+def test_a_plugin_without_a_budget_parameter_runs_unchanged(answer: dict[str, object]) -> None:
     assert (answer["kept"], answer["freed"], answer["config"]) == ([3, 4], 2, {"a": 1})
 
 
@@ -179,7 +179,7 @@ def test_a_broken_plugin_is_reported_by_name_and_takes_no_other_down(
 
 def test_a_plugin_that_fails_to_start_is_reported_by_its_name(answer: dict[str, object]) -> None:
     assert answer["not started"] == [
-        "the GC plugin 'gc_sulking' cannot be started: KeyError: 'no licence'. "
+        "the GC plugin 'gc_failing' cannot be started: KeyError: 'no licence'. "
         "Fix its options or the package that provides it.",
         "the GC plugin 'custom' cannot be started: ZeroDivisionError: oops. "
         "Fix its options or the package that provides it.",
@@ -211,13 +211,13 @@ def test_every_built_in_plugin_fulfils_the_protocol(name: str) -> None:
     plugin.shutdown()
 
 
-def test_something_that_is_no_plugin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_something_that_is_not_a_plugin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("marksweep.plugins.gc_truncate.create_plugin", object)
     with pytest.raises(BadInput, match="made a object, which is not a GCPlugin"):
         load_gc_plugin("gc_truncate")
 
 
-def test_a_plugin_without_a_budget_parameter_is_known_as_such() -> None:
+def test_a_plugin_without_a_budget_parameter_is_recognized() -> None:
     class Old:
         name = "gc_old"
 

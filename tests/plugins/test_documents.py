@@ -1,4 +1,4 @@
-"""docs/plugins.md says what is true of the plugins."""
+"""docs/plugins.md agrees with the plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configuration in four ways: file, profile, in line, by the program."""
+"""Configuration from four sources: file, profile, inline, program."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_path_may_be_given(project: Path) -> None:
     assert loaded[0].name == "gc_hybrid"
 
 
-def test_no_file_is_no_error(project: Path) -> None:
+def test_a_missing_file_is_not_an_error(project: Path) -> None:
     assert load_gc_from_file() is None
     assert load_gc_from_file(project / "nothing.json") is None
 
@@ -164,7 +164,7 @@ REAL_WORLD = {
     "preserve_recent_turns": 5,
     "summarize_middle_turns": 10,
     "notify_on_gc": True,
-    "notification_template": "{removed} gone, {truncated} cut, {summarized} told, {kept} left",
+    "notification_template": "{removed} gone, {truncated} cut, {summarized} summed up, {kept} left",
     "auto_trigger": True,
     "check_before_send": True,
     "max_turns": None,
@@ -193,8 +193,8 @@ def test_a_file_as_users_have_it_loads_and_what_does_not_apply_is_ignored_with_a
     _, result = plugin.collect(history, usage, config, GCTriggerReason.CONTINUOUS)
     count = result.items_collected
     assert result.notification is not None
-    assert f"{count} gone, {count} cut, 0 told" in result.notification
-    left = int(result.notification.split(" told, ")[1].split()[0])
+    assert f"{count} gone, {count} cut, 0 summed up" in result.notification
+    left = int(result.notification.split(" summed up, ")[1].split()[0])
     assert 5 <= left == 12 - count
 
 
@@ -256,7 +256,9 @@ def test_a_profile_that_is_missing_or_damaged_is_an_error(project: Path) -> None
         load_profile("odd")
 
 
-def test_in_line_goes_before_the_profile_and_the_profile_before_the_file(project: Path) -> None:
+def test_inline_configuration_overrides_the_profile_and_the_profile_overrides_the_file(
+    project: Path,
+) -> None:
     write(project / ".marksweep/gc.json", {"type": "truncate"})
     profile = Profile("p", gc={"type": "hybrid"})
     inline = {"gc": {"type": "budget"}}
@@ -299,7 +301,9 @@ def test_by_the_program() -> None:
         ([], r"here is a list; expected an object"),
     ],
 )
-def test_what_cannot_be_names_the_place_the_key_and_the_value(plain: object, message: str) -> None:
+def test_an_impossible_value_names_the_place_the_key_and_the_value(
+    plain: object, message: str
+) -> None:
     with pytest.raises(BadInput, match=message):
         read_gc(plain, "here")
 
@@ -309,7 +313,7 @@ def test_an_unknown_plugin_is_refused_with_the_known_ones() -> None:
         read_gc({"type": "magic"}, "here").load()
 
 
-def test_a_file_that_is_no_json_names_the_file_and_the_place(project: Path) -> None:
+def test_a_file_that_is_not_json_names_the_file_and_the_place(project: Path) -> None:
     (project / "bad.json").write_text('{"type": ')
     with pytest.raises(BadInput, match=r"bad.json cannot be read: .*line 1 column"):
         load_gc_from_file(project / "bad.json")
@@ -321,13 +325,13 @@ def test_an_inline_configuration_knows_only_gc(inline: dict[str, object]) -> Non
         choose_gc(inline=inline)
 
 
-def test_an_inline_configuration_that_is_no_object_is_refused() -> None:
+def test_an_inline_configuration_that_is_not_an_object_is_refused() -> None:
     with pytest.raises(BadInput, match="inline_config is \\['gc'\\]; expected an object"):
         choose_gc(inline=["gc"])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "\udcff", ""])
-def test_whatever_stands_in_a_file_the_error_names_it(project: Path, text: str) -> None:
+def test_whatever_a_file_holds_the_error_names_it(project: Path, text: str) -> None:
     (project / "bad.json").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(BadInput, match=r"bad\.json cannot be read"):
         load_gc_from_file(project / "bad.json")
@@ -336,7 +340,7 @@ def test_whatever_stands_in_a_file_the_error_names_it(project: Path, text: str) 
 MODEL = {"endpoint": "https://models.example/v1", "model": "m"}
 
 
-def test_a_model_elsewhere_that_a_file_of_the_project_names_needs_the_users_word(
+def test_a_remote_model_named_by_a_file_of_the_project_needs_the_users_consent(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(project / "home"))
@@ -357,7 +361,7 @@ def test_a_model_elsewhere_that_a_file_of_the_project_names_needs_the_users_word
         load_gc_from_file()
 
 
-def test_a_model_on_this_machine_needs_no_word(project: Path) -> None:
+def test_a_model_on_this_machine_needs_no_consent(project: Path) -> None:
     summarizer = {**MODEL, "endpoint": "http://localhost:11434/v1"}
     write(project / ".marksweep/gc.json", {"type": "summarize", "summarizer": summarizer})
     assert load_gc_from_file()

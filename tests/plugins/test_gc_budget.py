@@ -1,4 +1,4 @@
-"""gc_budget: the order of the policies, the target, and what stands beside the history."""
+"""gc_budget: the order of the policies, the target, and entries outside the history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORK = ("call", "result")
 
 
 def furnished(history: list[Message], limit: int) -> InstructionBudget:
-    """A budget with something of every policy."""
+    """Make a budget with an entry of every policy."""
     budget = budget_for(history, limit)
     budget.add_child(SYSTEM, "base", 100, kind=ChildKind.BASE)
     budget.add_child(PLUGIN, "grep", 100, kind=ChildKind.CORE_TOOL)

@@ -1,4 +1,4 @@
-"""gc_coverage: one copy of everything likely to be needed again stays, the least worth goes."""
+"""gc_coverage: one copy of everything likely to be needed again stays, the least valuable goes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_economy_is_the_default_and_another_word_is_refused_with_those_there_are
         load_gc_plugin("gc_coverage", {"setting": "thrift"})
 
 
-def test_a_notice_tells_that_whole_messages_went_and_can_be_switched_off() -> None:
+def test_a_notice_says_that_whole_messages_went_and_can_be_switched_off() -> None:
     template = "gone: {items} by {plugin}"
     kept, result = collect(3.0, notify_on_gc=True, notification_template=template)
     assert result.notification is not None
@@ -136,7 +136,7 @@ def test_what_is_left_is_written_as_the_provider_wants_it(dialect: str) -> None:
 
 @pytest.fixture
 def read_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the messages that were read for what they say."""
+    """Return the ids of the messages whose text was read."""
     names: list[str] = []
 
     def noting(message: Message) -> Iterator[Text]:

@@ -56,11 +56,11 @@ def test_no_more_turns_are_summarised_than_the_budget_asks_for() -> None:
 
 
 def test_the_next_summary_stands_after_the_last_one_and_is_given_it_to_go_on_from() -> None:
-    told: list[str] = []
+    given: list[str] = []
 
     def anchored(conversation: str, previous: str) -> str:
-        told.append(previous)
-        return f"chapter {len(told)}"
+        given.append(previous)
+        return f"chapter {len(given)}"
 
     history = talk(10)
     budget = budget_for(history, 1600)
@@ -72,7 +72,7 @@ def test_the_next_summary_stands_after_the_last_one_and_is_given_it_to_go_on_fro
     assert [i for i in ids(twice) if i.startswith("gc_")] == ["gc_summary_1", "gc_summary_2"]
     assert [i for i in ids(twice) if i.startswith("u")] == [f"u{n}" for n in range(16)]
     assert once[2] in twice, "the first summary is not summarised again"
-    assert told == ["", "chapter 1"]
+    assert given == ["", "chapter 1"]
 
 
 def test_summary_numbers_are_never_reused() -> None:

@@ -1,4 +1,4 @@
-"""gc_truncate, and what holds for every plugin, shown on the simplest one."""
+"""gc_truncate, and what holds for every plugin, tested on the simplest one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def collect(
     reason: GCTriggerReason = GCTriggerReason.THRESHOLD,
     **options: object,
 ) -> tuple[list[Message], GCResult]:
-    """Collect with a plugin that counts words and says nothing about it."""
+    """Collect with a plugin that counts words and adds no notice."""
     plugin = load_gc_plugin("gc_truncate", {**QUIET, **options})
     return plugin.collect(history, full(history, limit), config, reason, budget_for(history, limit))
 
@@ -330,7 +330,7 @@ def test_the_counter_of_the_budget_counts_everything() -> None:
 class TestWaitingForTheBetterMoment:
     """`pays_within_turns`: a cut near the front throws a long cached prefix away."""
 
-    def test_a_collection_that_pays_too_late_is_put_off_and_says_so(self) -> None:
+    def test_a_collection_that_pays_too_late_is_delayed_and_says_so(self) -> None:
         history = talk(10)
         kept, result = collect(history, limit=1600, pays_within_turns=1.0)
         assert kept == history
@@ -346,10 +346,10 @@ class TestWaitingForTheBetterMoment:
         assert result.tokens_freed > 0
         assert weigh(kept) == result.tokens_after
 
-    def test_over_the_pressure_line_nothing_is_put_off(self) -> None:
+    def test_over_the_pressure_limit_nothing_is_delayed(self) -> None:
         assert collect(talk(10), limit=1050, pays_within_turns=1.0)[1].tokens_freed > 0
 
-    def test_on_a_cold_cache_a_collection_starts_sooner_and_is_not_put_off(self) -> None:
+    def test_on_a_cold_cache_a_collection_starts_sooner_and_is_not_delayed(self) -> None:
         history, config = talk(10), GCConfig(preserve_recent_turns=2)
         plugin = load_gc_plugin("gc_truncate", {**QUIET, "pays_within_turns": 1.0})
         warm = full(history, limit=1300)
@@ -361,12 +361,12 @@ class TestWaitingForTheBetterMoment:
             _, result = plugin.collect(history, usage, config, GCTriggerReason.THRESHOLD)
             assert (result.tokens_freed > 0) is is_collected
 
-    def test_what_somebody_asked_for_is_not_put_off(self) -> None:
+    def test_a_requested_collection_is_not_delayed(self) -> None:
         by_hand = GCTriggerReason.MANUAL
         _, result = collect(talk(10), limit=1600, reason=by_hand, pays_within_turns=1.0)
         assert result.tokens_freed > 0
 
-    def test_without_the_option_nothing_is_put_off(self) -> None:
+    def test_without_the_option_nothing_is_delayed(self) -> None:
         assert collect(talk(10), limit=1600)[1].tokens_freed > 0
 
     @pytest.mark.parametrize("value", [0, -1, True, "soon"])

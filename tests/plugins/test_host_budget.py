@@ -1,4 +1,4 @@
-"""A budget that its host keeps: what it declares is what counts, and stays in step."""
+"""A budget that its host maintains: what it declares counts, and stays consistent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMIT = 10_000
 
 
 def declared(turns: int, tokens: int = 900) -> tuple[list[Message], InstructionBudget]:
-    """A history, and a budget that says each turn takes so much, whatever its words are."""
+    """Make a history, and a budget that declares the tokens of each turn, whatever its words."""
     history = talk(turns, size=3)
     budget = InstructionBudget.create_default(LIMIT)
     budget.add_child(SYSTEM, "base", 360, GCPolicy.LOCKED)
@@ -233,7 +233,7 @@ def test_freed_tokens_are_those_of_the_budget_whatever_the_plugin(
 
 @st.composite
 def kept_budgets(draw: st.DrawFn) -> tuple[list[Message], InstructionBudget]:
-    """A history with tools, and a budget that names some of its messages, in any grouping."""
+    """Draw a history with tools, and a budget that names some of its messages, in any grouping."""
     history = talk(draw(st.integers(1, 6)), size=3, tools=draw(st.integers(0, 2)), output=5)
     budget = InstructionBudget(draw(st.sampled_from([500, 3_000])))
     names = draw(st.permutations(ids(history)))

@@ -22,7 +22,7 @@ DIALECTS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
 
 
 def weight(message: Message) -> int:
-    """Grows with the message; never 0, as with real providers."""
+    """Return a count that grows with the message; never 0, as with real providers."""
     results = sum(len(str(result.result)) for result in message.function_responses)
     return 4 + 7 * len(message.parts) + (len(message.text) + results) // 4
 
@@ -43,7 +43,7 @@ class Collected(NamedTuple):
 
 
 def spared(recent: Sequence[Message], *, is_hard: bool) -> list[Message]:
-    """What recency protects: words and the newest work; over the hard limit the user's words."""
+    """Return what recency protects: words and new work; over the hard limit the user's words."""
     if is_hard:
         return [m for m in recent if m.role is Role.USER and not m.function_responses]
     work = [m for m in recent if m.function_calls or m.function_responses]

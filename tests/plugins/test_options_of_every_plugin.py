@@ -1,4 +1,4 @@
-"""The options that all plugins share, tried on every one of them."""
+"""The options that all plugins share, tested on every one of them."""
 
 from __future__ import annotations
 

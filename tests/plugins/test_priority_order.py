@@ -1,4 +1,4 @@
-"""Each line of gc_budget's priority order, one by one: who goes when, and who never does."""
+"""Each line of gc_budget's priority order, one by one: what goes when, and what never goes."""
 
 from __future__ import annotations
 

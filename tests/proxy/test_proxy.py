@@ -33,7 +33,7 @@ FIELDS = dict(ENDPOINTS.values())
 
 
 class Running:
-    """A proxy that runs."""
+    """A running proxy."""
 
     def __init__(self, url: str, folder: Path, process: subprocess.Popen[str]) -> None:
         self.url = url
@@ -102,7 +102,7 @@ def work(task: str, steps: int, dialect: str = "anthropic", lines: int = 60) -> 
 
 
 def grown(running: Running, upstream: Upstream, dialect: str, history: list[Any]) -> list[Request]:
-    """Send a history as it grows; give what arrived."""
+    """Send a history as it grows; return what arrived."""
     start = len(upstream.requests)
     for end in range(1, len(history) + 1):
         if not validate(history[:end], dialect):
@@ -127,7 +127,7 @@ def test_requests_fit_and_are_valid_and_the_prefix_is_rarely_rewritten(
 
 
 def thinking(steps: int) -> list[Any]:
-    """A task whose model thinks, with signatures, before each of its calls."""
+    """Make a task whose model thinks, with signatures, before each of its calls."""
     history = work("a task to think about", steps, lines=20)
     for n, message in enumerate(history):
         if message["role"] == "assistant":
@@ -140,7 +140,7 @@ def marks(value: Any) -> int:
     return json.dumps(value).count('"cache_control"')
 
 
-def test_all_but_old_messages_is_as_the_client_sent_it(
+def test_everything_except_old_messages_is_as_the_client_sent_it(
     running: Running, upstream: Upstream
 ) -> None:
     mark = {"cache_control": {"type": "ephemeral"}}
@@ -193,7 +193,7 @@ def test_another_model_has_a_cold_cache(upstream: Upstream, tmp_path: Path) -> N
         assert running.totals["collections"] == 2
 
 
-def test_conversations_of_which_nothing_was_said_for_long_are_deleted(
+def test_conversations_without_recent_messages_are_deleted(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     store = tmp_path / "proxy.db"
@@ -324,7 +324,7 @@ def test_an_answer_streams_as_it_comes(running: Running, upstream: Upstream) -> 
     assert rest.rstrip().endswith(b'{"type": "message_stop"}')
 
 
-def test_what_the_provider_refuses_of_ours_goes_out_as_the_client_sent_it(
+def test_if_the_provider_refuses_our_body_the_clients_own_is_sent(
     running: Running, upstream: Upstream
 ) -> None:
     history = work("a task that is refused", 40)
@@ -378,13 +378,15 @@ def test_a_result_that_gemini_cli_sends_twice_goes_out_once(
     assert [len(content["parts"]) for content in sent[2::2]] == [1, 1]
 
 
-def test_what_a_subscription_pays_is_not_rewritten(running: Running, upstream: Upstream) -> None:
+def test_requests_paid_by_a_subscription_are_not_rewritten(
+    running: Running, upstream: Upstream
+) -> None:
     history = work("a task by subscription", 40)
     running.send("anthropic", history, authorization="Bearer sk-ant-oat01-x")
     assert upstream.requests[-1].messages == history
 
 
-def test_a_dry_run_sends_what_came_and_says_what_would_go(
+def test_a_dry_run_sends_requests_unchanged_and_logs_what_would_be_swept(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     history = work("a task to look at", 40)
@@ -402,7 +404,7 @@ def test_other_requests_pass_through(running: Running, upstream: Upstream) -> No
     assert upstream.others[-2:] == ["GET /v1/models?limit=3", "HEAD /"]
 
 
-def test_a_provider_that_is_not_there_is_an_error_the_client_understands(tmp_path: Path) -> None:
+def test_an_unreachable_provider_is_an_error_the_client_understands(tmp_path: Path) -> None:
     with proxy(tmp_path, "http://127.0.0.1:9") as alone:
         answer = alone.send("anthropic", work("a task", 1)[:1])
         assert answer.status_code == 502
@@ -419,7 +421,7 @@ def test_a_provider_that_is_not_there_is_an_error_the_client_understands(tmp_pat
         (["--strategy", "unheard"], "unheard"),
     ],
 )
-def test_bad_options_are_said_at_once(options: list[str], said: str, tmp_path: Path) -> None:
+def test_bad_options_are_reported_at_once(options: list[str], said: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "marksweep", "proxy", "--port", "0", *options]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=60

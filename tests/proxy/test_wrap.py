@@ -43,7 +43,7 @@ sys.exit(7)
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder with a client named claude in it."""
+    """Make a folder with a client named claude in it."""
     script = tmp_path / "bin" / "claude"
     script.parent.mkdir()
     script.write_text(SCRIPT.format(python=sys.executable))
@@ -179,7 +179,7 @@ def test_a_proxy_that_cannot_start_leaves_the_client_alone(home: Path) -> None:
         (["aider"], "aider is not installed"),
     ],
 )
-def test_bad_words_are_said_at_once(home: Path, words: list[str], said: str) -> None:
+def test_bad_arguments_are_reported_at_once(home: Path, words: list[str], said: str) -> None:
     done = wrapped(home, "http://127.0.0.1:9", *words)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())
@@ -196,12 +196,12 @@ def test_every_client_is_sent_to_the_proxy_and_the_proxy_to_its_provider(
     place = Place("http://127.0.0.1:1", tmp_path, ["marksweep", "swept", "--mcp"], environment)
     launch = client.launch(place, settings, ["--hello"])
     written = "".join(file.read_text() for file in tmp_path.rglob("*.json"))
-    told = json.dumps([launch.arguments, launch.variables]) + written
-    assert "http://127.0.0.1:1/@" in told
+    launched = json.dumps([launch.arguments, launch.variables]) + written
+    assert "http://127.0.0.1:1/@" in launched
     assert "--hello" in launch.arguments
 
 
-def test_a_base_url_that_a_client_had_is_where_the_proxy_sends_to(tmp_path: Path) -> None:
+def test_the_proxy_forwards_to_the_base_url_that_a_client_had(tmp_path: Path) -> None:
     agent = tmp_path / ".pi" / "agent"
     agent.mkdir(parents=True)
     (agent / "models.json").write_text('{"providers": {"x": {"baseUrl": "http://own/v1"}}}')

@@ -30,7 +30,7 @@ Pixel = tuple[int, int, int]
 
 
 class Browser:
-    """Chromium, started anew for each look, with a profile of its own."""
+    """Chromium, restarted for each page, with a separate profile."""
 
     def __init__(self, folder: Path) -> None:
         found = next(filter(None, map(shutil.which, NAMES)), None)
@@ -44,11 +44,11 @@ class Browser:
         self.console: list[str] = []
 
     def elements(self, page: Path) -> str:
-        """The document after its script ran, as text."""
+        """Return the document after its script ran, as text."""
         return self._look(page, "--dump-dom")
 
     def pixels(self, page: Path, width: int, height: int, *, scheme: str) -> Counter[Pixel]:
-        """How often each colour stands on the screen."""
+        """Count the pixels of each colour."""
         shot = self._folder / f"{page.stem}-{scheme}-{width}.png"
         dark = "0" if scheme == "dark" else "1"
         self._look(

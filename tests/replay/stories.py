@@ -26,7 +26,7 @@ def says(text: str) -> Wire:
 
 
 def calls(*arguments: Mapping[str, object] | str, name: str = "run", first: int = 0) -> Wire:
-    """An assistant message with one call per set of arguments; ids c0, c1, …"""
+    """Make an assistant message with one call per set of arguments; ids c0, c1, …"""
     made = [
         {
             "id": f"c{first + i}",
@@ -43,7 +43,7 @@ def answers(text: str, number: int = 0) -> Wire:
 
 
 def by_words(text: str) -> int:
-    """A counter that people can follow: one token per word."""
+    """Count one token per word, so that counts are easy to check."""
     return len(text.split())
 
 
@@ -68,7 +68,7 @@ At 4: `lib/tools/lexer_one.py` is in the tail, so nothing is needed.
 At 6: `lib/tools/lexer_two.py` was seen in message 3 alone: one need, any and src. `next_token` is
 in the tail.
 At 8: `lib/tools/lexer_one.py` was seen in 3 and acted on in 4: sources 3 and 4 (any), 3 (src).
-`s/read_one/read_two` is an atom of its own, and new.
+`s/read_one/read_two` is a separate atom, and new.
 """
 
 CALLS = Trajectory(
@@ -94,7 +94,7 @@ At 7, if answers count: `credit_card_77` is in the tail again (the call of messa
 
 
 def history(seed: int) -> Trajectory:
-    """A random run: names are shown, used and shown again, with calls and without."""
+    """Make a random run: names are shown, used and shown again, with calls and without."""
     draw = random.Random(seed)
     by_calls = draw.random() < 0.5
     pool = [f"name_{i}" for i in range(12)]
@@ -115,13 +115,13 @@ def history(seed: int) -> Trajectory:
 
 
 def sample_trajectory() -> Trajectory:
-    """The recorded session of the demo."""
+    """Return the recorded session of the demo."""
     return Trajectory("harbor-refunds", tuple(recorded()), 2)
 
 
 def replay_sample() -> Report:
     """Replay it at a few budgets."""
     strategies = ("coverage", "coverage_quality", catalog.TRUNCATE, "mask last 10", "GDSF")
-    # What a single short transcript allows to ask of the recommended setting.
+    # The most that a single short transcript can require of the recommended setting.
     request = Request(strategies=strategies, budgets=("15%", "30%", "50%"), enough=80.0)
     return replay(Inputs((sample_trajectory(),), (), ()), request)

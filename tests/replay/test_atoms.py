@@ -43,7 +43,7 @@ def test_a_line_counts_from_24_characters_on() -> None:
 
 
 @pytest.mark.parametrize("margin", ["12: ", "  7 | ", "3\t", "44→", "+ ", "- "])
-def test_line_numbers_and_diff_marks_are_no_part_of_a_line(margin: str) -> None:
+def test_line_numbers_and_diff_marks_are_not_part_of_a_line(margin: str) -> None:
     text = "return the value of it all"
     assert text in names(margin + text)
 

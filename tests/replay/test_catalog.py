@@ -44,7 +44,7 @@ def test_no_rule_is_broken_on_random_histories(name: str, seed: int) -> None:
 def test_the_reference_truncate_is_what_its_settings_give(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gaps, "LINE_SHARE", 0.0)  # the reference leaves no line for what went
+    monkeypatch.setattr(gaps, "LINE_SHARE", 0.0)  # the reference leaves no line for what was swept
     given = settings_for("truncate")
     assert given is not None
     story = _with_one_request(long_history(seed))
@@ -60,7 +60,7 @@ def test_the_reference_truncate_is_what_its_settings_give(
 
 
 def _with_one_request(story: Trajectory) -> Trajectory:
-    """Leave out what the user says later: a conversation keeps it, the reference does not."""
+    """Remove later user messages: a conversation keeps them, the reference does not."""
     work = [m for m in story.messages[1:] if m["role"] == "tool" or m.get("tool_calls")]
     messages = [story.messages[0], *work]
     return Trajectory(id=story.id, messages=tuple(messages), pinned=story.pinned)
@@ -78,7 +78,7 @@ def test_it_recalls_what_it_swept() -> None:
     assert "berth_1 has the number 37" in passage
 
 
-def test_options_that_cannot_be_are_refused_by_name() -> None:
+def test_impossible_options_are_refused_by_name() -> None:
     for name, expected in (
         ("mask:colour=3", "colour"),
         ("coverage:spare=3", "spare"),

@@ -60,7 +60,7 @@ def test_a_bigger_budget_never_lowers_the_bound(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_greed_is_valid_and_never_better_than_the_optimum(seed: int) -> None:
+def test_the_greedy_solution_is_valid_and_never_better_than_the_optimum(seed: int) -> None:
     found = study(history(seed), names)
     prices = [price(message, by_words) for message in found.trajectory.messages]
     greedy = _greedy(Problem(found, prices, 120, STUB_TOKENS, 1.0))
@@ -68,7 +68,7 @@ def test_greed_is_valid_and_never_better_than_the_optimum(seed: int) -> None:
     nr(found, Clairvoyant(found, greedy), 120)
 
 
-def test_a_solver_that_is_stopped_says_so_and_is_never_worse_than_greed(
+def test_a_solver_that_is_stopped_says_so_and_is_never_worse_than_the_greedy_solution(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = study(history(3), names)
@@ -83,13 +83,13 @@ def test_a_solver_that_is_stopped_says_so_and_is_never_worse_than_greed(
 
 
 def stopped(result: Any) -> Any:
-    """A result of the solver as if its nodes had been used up before it found anything."""
+    """Return a result as if the solver had reached its node limit before it found anything."""
     result.status = 1
     result.x = np.zeros_like(result.x)
     return result
 
 
-def test_no_clock_is_asked_so_a_slow_machine_finds_the_same(
+def test_no_clock_is_read_so_a_slow_machine_finds_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: list[dict[str, Any]] = []
@@ -106,6 +106,6 @@ def test_no_clock_is_asked_so_a_slow_machine_finds_the_same(
     assert all("time_limit" not in options for options in given)
 
 
-def test_a_program_that_is_too_big_is_left_to_greed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_problem_that_is_too_large_is_solved_greedily(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(milp, "MAX_PROGRAM_SIZE", 10)
     assert solve(study(history(3), names), 120).solved is Solved.GREEDY

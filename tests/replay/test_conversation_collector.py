@@ -26,7 +26,7 @@ SETTINGS = [ECONOMY, QUALITY]
 
 
 def long_history(seed: int) -> Trajectory:
-    """A random run with bulky results, long JSON lines, long arguments and parallel calls."""
+    """Make a random run with bulky results, long JSON lines, long arguments and parallel calls."""
     draw = random.Random(seed)
     messages: list[Wire] = [user("the task")]
     for turn in range(draw.randrange(8, 16)):
@@ -49,7 +49,7 @@ def long_history(seed: int) -> Trajectory:
 
 
 def run(story: Trajectory, collector: Collector, limit: int) -> list[str]:
-    """Drive a collector; the violations, and a digest of all contexts."""
+    """Drive a collector; return the violations, and a digest of all contexts."""
     found = study(story, names)
     seen = hashlib.sha256()
 
@@ -96,7 +96,7 @@ def test_the_same_stream_gives_the_same_contexts_whatever_the_hash_seed() -> Non
     assert len(said) == 1
 
 
-def told(collector: Collector, *batches: list[Wire], limit: int = 10_000) -> list[Wire]:
+def context_after(collector: Collector, *batches: list[Wire], limit: int = 10_000) -> list[Wire]:
     collector.start([user("the task")], limit)
     context: list[Wire] = []
     for batch in batches:
@@ -111,15 +111,17 @@ def lines(prefix: str, count: int = 60) -> str:
 
 def test_what_fits_is_left_alone() -> None:
     batches = [[calls({"q": "x"}), answers(lines("a"))], [says("done"), user("more")]]
-    assert told(maker(QUALITY)(by_words), *batches)[1:] == [m for batch in batches for m in batch]
+    assert context_after(maker(QUALITY)(by_words), *batches)[1:] == [
+        m for batch in batches for m in batch
+    ]
 
 
-def test_an_older_read_goes_once_its_lines_stand_in_a_newer_one() -> None:
+def test_an_older_read_goes_once_its_lines_are_in_a_newer_one() -> None:
     first = [calls({"q": "read"}, first=0), answers(lines("same"), 0)]
     other = [calls({"q": "read"}, first=1), answers(lines("other"), 1)]
     again = [calls({"q": "read"}, first=2), answers(lines("same"), 2)]
     end = [says("ok"), user("ok")]
-    context = told(maker(QUALITY)(by_words), first, other, again, end, limit=1150)
+    context = context_after(maker(QUALITY)(by_words), first, other, again, end, limit=1150)
     shown = {m.get("tool_call_id"): m["content"] for m in context if m["role"] == "tool"}
     assert "same_7 " not in shown.get("c0", "")
     assert shown["c1"].count("other_") > 40
@@ -128,7 +130,7 @@ def test_an_older_read_goes_once_its_lines_stand_in_a_newer_one() -> None:
 
 def test_a_dropped_run_becomes_one_marker() -> None:
     batches = [[calls({"q": "x"}), answers(lines("a"))], [says("ok"), user("ok")]]
-    context = told(maker(QUALITY)(by_words), *batches, limit=300)
+    context = context_after(maker(QUALITY)(by_words), *batches, limit=300)
     result = next(m for m in context if m["role"] == "tool")["content"]
     gaps = [line.startswith("[") for line in result.split("\n")]
     assert any(gaps)
@@ -144,7 +146,7 @@ def test_what_the_agent_acted_on_outlives_what_it_only_saw() -> None:
         [calls({"q": "name_33"}, first=1), answers("nothing", 1)],
         [says("hm"), user("go")],
     ]
-    context = told(maker(QUALITY)(by_words), *batches, limit=200)
+    context = context_after(maker(QUALITY)(by_words), *batches, limit=200)
     assert any("entry 33 name_33 is here" in text_of(m) for m in context)
 
 
@@ -152,7 +154,7 @@ def test_what_the_agent_speaks_of_again_comes_back() -> None:
     first = [calls({"q": "x"}, first=0), answers(lines("old"), 0)]
     flood = [[calls({"q": str(n)}, first=n), answers(lines(f"new{n}"), n)] for n in range(1, 6)]
     collector = maker(QUALITY)(by_words)
-    before = told(collector, first, *flood, limit=1000)
+    before = context_after(collector, first, *flood, limit=1000)
     assert not any("old_17 = make_it(17)" in text_of(m) for m in before)
     collector.add([calls({"q": "show old_17"}, first=9), answers("no such thing", 9)])
     after = collector.context()

@@ -1,4 +1,4 @@
-"""Which trajectories of a set are used, and where the data is looked for."""
+"""Which trajectories of a set are used, and where the data is searched."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.replay.stories import answers, by_words, calls, user
 
 
 def story(name: str, needs: int) -> Trajectory:
-    """A run in which so many steps take something from before."""
-    shown = "\n".join(f"entry_{n} stands here" for n in range(needs))
+    """Make a run in which this many steps use something from before."""
+    shown = "\n".join(f"entry_{n} is listed here" for n in range(needs))
     messages: list[Wire] = [user("Go."), calls({"q": "x"}), answers(shown)]
     messages += [calls({"q": "y"}, first=1), answers("nothing", 1)]
     for n in range(needs):

@@ -15,12 +15,12 @@ TALK = Conversation(
 
 
 class Last:
-    """Keeps the last messages that fit, and recalls what it is told to."""
+    """Keeps the last messages that fit, and recalls fixed messages."""
 
     def __init__(self, back: list[str]) -> None:
         self._back = back
         self.asked: list[int] = []
-        """How many messages it knew, each time it was asked for its context."""
+        """How many messages it had, each time its context was requested."""
 
     def start(self, pinned: list[Wire], limit: int) -> None:
         self._limit, self._told = limit, [*pinned]

@@ -1,4 +1,4 @@
-"""Golden results: one story worked out by hand, and the made-up transcript of the demo.
+"""Golden results: one story computed by hand, and the synthetic transcript of the demo.
 
 A change of these figures is a change of the measure, and needs a reason.
 """
@@ -23,8 +23,8 @@ LIMIT = 45
 """Prefix 17, messages 2 to 7: 9, 6, 9, 10, 12 and 6 tokens.
 
 Before step 6 the tail (4, 5) has 19, so 9 are left: 2 goes, 3 stays, and holds what is needed.
-Before step 8 the tail (6, 7) has 18, so 10 are left: 3 and 4 go, and 5 stays. What is needed stood
-in 3 and 4, so it is missed. Keeping 3 alone would have served both.
+Before step 8 the tail (6, 7) has 18, so 10 are left: 3 and 4 go, and 5 stays. What is needed was
+in 3 and 4, so it is missed. Keeping 3 alone would have satisfied both.
 """
 
 

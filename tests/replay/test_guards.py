@@ -35,7 +35,7 @@ def test_each_rule_has_its_name(context: object, expected: Violation | None) -> 
     assert check(context, PINNED, TAIL) is expected
 
 
-def test_results_stand_behind_their_call_in_order() -> None:
+def test_results_follow_their_call_in_order() -> None:
     both = calls({}, {})
     assert is_paired([both, answers("a", 0), answers("b", 1)])
     assert not is_paired([both, answers("b", 1), answers("a", 0)])
@@ -44,7 +44,7 @@ def test_results_stand_behind_their_call_in_order() -> None:
 
 
 class Scripted:
-    """A collector that gives back what it is told to."""
+    """A collector that returns fixed contexts."""
 
     def __init__(self, extra: list[Wire]) -> None:
         self._extra = extra

@@ -10,7 +10,7 @@ from tests.replay.stories import BASH, answers, calls, user
 
 
 def recall(*texts: str, half: str = "any", step: int = 2) -> float | None:
-    """Recall of a step of the bash story, when these texts are in context."""
+    """Return the recall of a step of the bash story, when these texts are in context."""
     shown = Reader().read([user(text) for text in texts])
     return shown.recall(getattr(proofs(study(BASH, names))[step], half))
 
@@ -49,7 +49,7 @@ def test_of_a_long_line_the_window_must_be_inside_one_line() -> None:
 
 
 def found_inside_another_line(length: int) -> bool:
-    """Whether a source line of so many characters may stand inside a longer one."""
+    """Whether a source line of this many characters may be inside a longer one."""
     line = ("my_name " + "b" * 300)[:length]
     story = Trajectory(
         id="long",

@@ -1,4 +1,4 @@
-"""The report as text: self-contained, escaped, the same every time, and true to the figures."""
+"""The report as text: self-contained, escaped, deterministic, and consistent with the figures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def report(found: Report) -> str:
 
 
 class Elements(HTMLParser):
-    """Checks that elements close in order, and keeps their attributes."""
+    """Checks that elements close in order, and collects their attributes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ def test_times_are_in_it_only_if_kept(found: Report, report: str) -> None:
     assert '<th scope="col">ms</th>' in page(found.result, found.chosen)
 
 
-def test_who_broke_a_rule_is_named_and_has_no_place_in_the_picture(found: Report) -> None:
+def test_a_strategy_that_broke_a_rule_is_named_and_is_not_in_the_picture(found: Report) -> None:
     first, *others = found.result.rows
     bad = msgspec.structs.replace(
         first,

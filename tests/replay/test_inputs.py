@@ -1,4 +1,4 @@
-"""What `gather` finds: any dialect, any packing, folders and patterns, and reasons for the rest."""
+"""What `gather` finds: any dialect and compression, folders, patterns, and reasons for the rest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Wire = dict[str, Any]
 
 
 def chat() -> list[Wire]:
-    """Two rounds, in chat-completions form."""
+    """Make two rounds, in the format of chat completions."""
     return [
         {"role": "system", "content": "You fix bugs."},
         {"role": "user", "content": "Fix the login."},
@@ -43,7 +43,7 @@ def _call(name: str, command: str) -> Wire:
 
 
 def claude_code() -> list[Wire]:
-    """Lines as Claude Code writes them: a block per line, results in another order, a summary."""
+    """Make lines as Claude Code writes them: a block per line, results out of order, a summary."""
     return [
         {"type": "summary", "summary": "a bug hunt"},
         _line("user", "Fix the login."),
@@ -59,7 +59,7 @@ def claude_code() -> list[Wire]:
 
 
 def codex() -> list[Wire]:
-    """Lines as Codex writes them: a head, events beside the items, reasoning, calls, outputs."""
+    """Make lines as Codex writes them: a header, events, reasoning, calls, outputs."""
     return [
         {"type": "session_meta", "payload": {"id": "s", "cwd": "/shop", "cli_version": "0.58.0"}},
         _item(type="message", role="user", content=[_text("input_text", "Fix the login.")]),
@@ -205,7 +205,7 @@ def test_conversations_with_questions_are_distinguished(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("text.json", b"this is no transcript", "messages"),
+        ("text.json", b"this is not a transcript", "messages"),
         ("number.json", b"42", "holds a int"),
         ("short.json", json.dumps(chat()[:3]).encode(), "at least 2"),
         ("other.json.xz", b"not xz at all", "JSON"),
@@ -217,7 +217,7 @@ def test_conversations_with_questions_are_distinguished(tmp_path: Path) -> None:
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
-def test_what_cannot_be_replayed_is_passed_over_with_a_reason(
+def test_what_cannot_be_replayed_is_skipped_with_a_reason(
     tmp_path: Path, name: str, content: bytes, reason: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -230,7 +230,7 @@ def test_what_cannot_be_replayed_is_passed_over_with_a_reason(
     assert reason in passed.reason
 
 
-def test_what_may_not_be_read_is_passed_over_with_a_reason(
+def test_what_may_not_be_read_is_skipped_with_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "good.json").write_text(json.dumps(chat()))
@@ -274,7 +274,7 @@ def test_a_line_cut_by_a_crash_does_not_cost_the_transcript(tmp_path: Path) -> N
     assert len(gather([str(tmp_path)]).trajectories) == 1
 
 
-def test_a_name_that_is_not_there_is_an_error() -> None:
+def test_a_missing_file_is_an_error() -> None:
     with pytest.raises(BadInput, match="does not exist"):
         gather(["nowhere/*.jsonl"])
 

@@ -1,4 +1,4 @@
-"""The judge's own parts, without its model: steps, the oracle, and the shares of the report."""
+"""The parts of the judge, without its model: steps, the oracle, and the shares of the report."""
 
 from __future__ import annotations
 

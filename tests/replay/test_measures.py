@@ -1,4 +1,4 @@
-"""Figures, worked out by hand."""
+"""Figures, computed by hand."""
 
 from __future__ import annotations
 

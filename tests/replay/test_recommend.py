@@ -1,4 +1,4 @@
-"""The rule that chooses a setting, names of strategies, and the file that is written."""
+"""The rule that chooses a setting, the names of strategies, and the settings file."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_settings_file_keeps_other_tables_and_can_be_read() -> None:
         settings_file(chosen, found, "[window")
 
 
-def test_a_setting_that_can_be_dear_says_so_where_it_is_recommended() -> None:
+def test_a_setting_that_can_be_expensive_says_so_where_it_is_recommended() -> None:
     chosen = recommend(result(row("coverage_quality", 95.0, 0.9)))
     assert chosen is not None
     assert "coverage_quality can cost three times as much as not collecting" in chosen.reason

@@ -1,4 +1,4 @@
-"""The fixed references, by the formulas that they are published with."""
+"""The fixed references, by their published formulas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ENOUGH = 10_000
 
 
 def original(*later: Wire) -> OriginalScore:
-    """A user's word, an agent's, a call with its output, and what comes later."""
+    """Make a user message, an agent message, a call with its output, and later messages."""
     made = OriginalScore(by_words)
     made.start([], ENOUGH)
     made.add([user("name_one"), says("hm"), calls({}), answers("name_two")])
@@ -33,7 +33,7 @@ def test_the_original_score_is_recency_type_references_and_generation() -> None:
 
 def test_the_original_score_counts_up_to_five_references() -> None:
     for times, counted in ((1, 1), (5, 5), (6, 5)):
-        # each speaks of what stands in the output, and of nothing that another speaks of
+        # each mentions something in the output, and nothing that another mentions
         output = answers("\n".join(f"name_{n}" for n in range(10, 20)))
         made = OriginalScore(by_words)
         made.start([], ENOUGH)

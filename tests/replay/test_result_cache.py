@@ -1,4 +1,4 @@
-"""Finished work that is kept, and when it is not taken up again."""
+"""The cache of finished work, and when it is not used."""
 
 from __future__ import annotations
 

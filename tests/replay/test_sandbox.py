@@ -1,4 +1,4 @@
-"""Third-party strategies: in separate processes, sent the past only, judged, and named."""
+"""Third-party strategies: they run in separate processes, get only the past, and are judged."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def test_one_that_hangs_is_ended_named_and_not_asked_again() -> None:
     assert [step.violation for step in steps] == [None, *[Violation.ERROR] * 3]
     assert "Hangs:at=2 did not answer within 1 seconds" in steps[1].said
     assert sum(step.seconds for step in steps) < 20
-    told = figures([Outcome("bash", tuple(steps))]).failures
-    assert told == (f"bash, step 2: {steps[1].said}",)
+    failures = figures([Outcome("bash", tuple(steps))]).failures
+    assert failures == (f"bash, step 2: {steps[1].said}",)
 
 
-def test_one_that_dies_is_named_and_starts_anew_with_the_next_transcript() -> None:
+def test_one_that_dies_is_named_and_is_restarted_for_the_next_transcript() -> None:
     collector = SandboxedStrategy(f"{HERE}:Dies:at=2")
     for _ in range(2):
         steps = driven(collector)
@@ -132,7 +132,7 @@ def test_recall_is_asked_of_those_that_have_it() -> None:
         SandboxedStrategy(f"{HERE}:Recent").recall("ports", 100)
 
 
-def test_one_that_cannot_be_had_is_refused_before_any_work() -> None:
+def test_one_that_cannot_be_loaded_is_refused_before_any_work() -> None:
     assert canonical(f"{HERE}:Recent:at=2") == f"{HERE}:Recent:at=2"
     for name, expected in (
         ("nowhere.to.be:Found", "cannot be imported"),

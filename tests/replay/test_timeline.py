@@ -86,7 +86,7 @@ class Shortening(Truncate):
     """Keeps half of the lines of each old result, and leaves a note."""
 
     def context(self) -> list[Wire]:
-        """The context, shortened."""
+        """Return the context, shortened."""
         kept = super().context()
         old = [
             {**m, "content": m["content"][: len(m["content"]) // 2]} if m["role"] == "tool" else m
@@ -95,7 +95,7 @@ class Shortening(Truncate):
         return [kept[0], *old, {"role": "user", "content": "note: see above"}, *kept[-2:]]
 
 
-def test_a_shortened_message_is_there_in_part_and_a_note_is_no_message(case: Case) -> None:
+def test_a_shortened_message_is_partly_in_context_and_a_note_is_not_a_message(case: Case) -> None:
     count = exact()
     line = trace(case, Shortening(count), Pricer(count), strategy="half", budget="", limit=10_000)
     assert line.lives[1].spans[0] == Span(1, 1, State.WHOLE)

@@ -16,7 +16,7 @@ from marksweep.replay.records import Wire
 
 
 class Recent:
-    """Keeps the prefix and the newest messages; those below it break a rule at one step."""
+    """Keeps the prefix and the newest messages; its subclasses break a rule at one step."""
 
     def __init__(self, at: int = 0) -> None:
         self.at = at

@@ -21,7 +21,7 @@ TEXTS = st.lists(
 )
 
 CLEARLY = 1.25
-"""Above this ratio of scores both must agree. FTS5 counts marks into a document's length."""
+"""Above this ratio of scores both must agree. FTS5 counts punctuation in a document's length."""
 
 
 def test_a_rare_word_weighs_more_and_a_common_one_hardly() -> None:
@@ -38,7 +38,7 @@ def test_repetition_counts_less_and_less_and_length_counts_against() -> None:
     assert frequency(1, 5, 10.0) > once > frequency(1, 50, 10.0)
 
 
-def test_the_index_forgets_what_it_is_told_to() -> None:
+def test_removed_documents_leave_the_index() -> None:
     index: WordIndex[str] = WordIndex()
     index.add("a", ["x", "y"])
     index.add("b", ["x"])

@@ -47,7 +47,7 @@ def test_a_word_in_a_symbol_counts_for_more_than_in_the_text() -> None:
     assert order(rows, "parse the thing", {"parse": 5}) == [2, 1]
 
 
-def test_the_chunks_of_one_file_lend_each_other_a_share() -> None:
+def test_chunks_of_one_file_share_part_of_their_scores() -> None:
     rows = [
         match(1, "cookie jar", path="a.py", memory="a"),
         match(2, "cookie jar", path="b.py", memory="b"),

@@ -1,4 +1,4 @@
-"""Recall: what answers a query, with what stands around it."""
+"""Recall: the texts that answer a query, with their neighbours."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ def by_words(text: str) -> int:
     return len(text.split())
 
 
-def told(*texts: str) -> Recall:
+def indexed(*texts: str) -> Recall:
     index = Recall()
     for text in texts:
         index.add(text)
     return index
 
 
-def told_apart(*texts: str) -> Recall:
-    """Texts none of which lends its score to another."""
+def indexed_separately(*texts: str) -> Recall:
+    """Make texts that do not share scores with their neighbours."""
     index = Recall()
     for text in texts:
         index.add(text)
@@ -47,7 +47,7 @@ def test_a_word_of_nothing_but_endings_has_a_stem() -> None:
 
 
 def test_the_best_text_comes_first_to_the_limit() -> None:
-    index = told(
+    index = indexed(
         *(f"filler number {n}" for n in range(60)), "the secret port is 8080", *("x",) * 60
     )
     size = by_words("the secret port is 8080") + PASSAGE_TOKENS + BREAK_TOKENS
@@ -56,33 +56,33 @@ def test_the_best_text_comes_first_to_the_limit() -> None:
 
 def test_neighbours_of_an_answer_come_with_it() -> None:
     filler = [f"filler {n}" for n in range(40)]
-    index = told(*filler, "what is your dog called", "Rex", *filler)
+    index = indexed(*filler, "what is your dog called", "Rex", *filler)
     found = index.find("the name of the dog", 40, by_words)
     assert {40, 41} <= set(found)
 
 
 def test_texts_come_in_their_order_and_within_the_limit() -> None:
     texts = [f"the cat number {n} sleeps" for n in range(30)]
-    found = told(*texts).find("cat", 50, by_words)
+    found = indexed(*texts).find("cat", 50, by_words)
     assert found == sorted(found)
-    passages = told(*texts).passages(found)
+    passages = indexed(*texts).passages(found)
     assert found
     assert sum(by_words(passage) + PASSAGE_TOKENS for passage in passages) <= 50
 
 
 def test_neighbours_are_one_passage() -> None:
-    index = told("a", "b", "c", "d")
+    index = indexed("a", "b", "c", "d")
     assert index.passages([0, 1, 3]) == ["a\nb", "d"]
     assert index.passages([]) == []
 
 
 def test_what_is_to_be_skipped_is_not_found() -> None:
-    index = told("the cat", "a dog")
+    index = indexed("the cat", "a dog")
     assert index.find("cat", 100, by_words, skip={0}) == [1]
 
 
 def test_a_named_speaker_counts_more() -> None:
-    index = told("Ann: I bought a bike", "Bob: I bought a bike")
+    index = indexed("Ann: I bought a bike", "Bob: I bought a bike")
     scores = index.scores("What did Bob buy, a bike?")
     assert scores[1] > scores[0]
     even = index.scores("Who bought a bike?")
@@ -95,12 +95,12 @@ def test_a_word_that_comes_in_clusters_says_more_than_one_strewn_evenly() -> Non
         texts[number] = "walrus"
     for number in (48, 50, 51, 53):
         texts[number] = "pebble"
-    scores = told_apart(*texts).scores("walrus or pebble")
+    scores = indexed_separately(*texts).scores("walrus or pebble")
     assert scores[50] > 2 * scores[37] > 0
 
 
 def test_a_short_word_counts_less_but_a_short_number_does_not() -> None:
-    scores = told_apart("oak", "walnut", "42", *["filler"] * 20).scores("oak walnut 42")
+    scores = indexed_separately("oak", "walnut", "42", *["filler"] * 20).scores("oak walnut 42")
     assert scores[1] > scores[0] > 0
     assert scores[2] == pytest.approx(scores[1])
 
@@ -116,14 +116,14 @@ def test_nothing_is_found_among_nothing() -> None:
 
 
 def test_names_and_numbers_are_distinguished_to_the_last_character() -> None:
-    index = told("load_order_117 is slow", "load_order_118 is slow", "id 1234567", "id 1234568")
+    index = indexed("load_order_117 is slow", "load_order_118 is slow", "id 1234567", "id 1234568")
     assert index.best("load_order_118", 1)[0][0] == 1
     assert index.best("1234568", 4)[0][0] == 3
     assert {number for number, _ in index.best("order", 4)} == {0, 1}
 
 
-def test_across_a_gap_nothing_is_lent() -> None:
-    near = told("the cat sleeps", "Rex")
+def test_no_score_is_shared_across_a_gap() -> None:
+    near = indexed("the cat sleeps", "Rex")
     far = Recall()
     far.add("the cat sleeps")
     far.leave_gap()
@@ -134,7 +134,7 @@ def test_across_a_gap_nothing_is_lent() -> None:
 
 
 def test_the_best_hold_a_word_themselves_and_the_last_of_equals_comes_first() -> None:
-    index = told_apart("a cat", "beside it", "a cat", "a dog")
+    index = indexed_separately("a cat", "beside it", "a cat", "a dog")
     assert [number for number, _ in index.best("cat", 9)] == [2, 0]
     assert index.best("cat", 0) == []
     assert Recall().best("cat", 3) == []

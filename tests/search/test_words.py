@@ -59,7 +59,7 @@ def test_a_long_query_is_cut_after_the_first_different_words() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-def test_words_hold_no_sign_that_search_could_take_for_its_own(text: str) -> None:
+def test_words_contain_no_operator_of_the_search_syntax(text: str) -> None:
     words = index_words(text).split(" ")
     assert all(sign.isalnum() or not sign.isascii() for word in words for sign in word)
     assert all(len(word) <= 3 * MAX_WORD_CHARS for word in words)

@@ -1,7 +1,7 @@
 """A model provider on loopback that speaks two protocols and is as strict as the real ones.
 
 It answers `/chat/completions` and `/messages`, rejects histories with unpaired tool calls with a
-400, and refuses what is longer than its limit in the words of the provider.
+400, and refuses what is longer than its limit with the provider's message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Body = dict[str, Any]
 
 
 class Model:
-    """What the server says next, and what it was asked."""
+    """The next answers of the server, and its requests."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -40,11 +40,11 @@ class Model:
         self._script += [("fails", status) for status in statuses]
 
     def refuses(self, words: str) -> None:
-        """Answer with a 400 in these words."""
+        """Answer with a 400 and this message."""
         self._script.append(("refuses", words))
 
     def hangs(self) -> None:
-        """Say nothing until the test is over, or for a minute."""
+        """Do not answer until the test is over, or for a minute."""
         self._script.append(("hangs", self.is_over))
 
     def raw(self, text: str) -> None:
@@ -83,7 +83,7 @@ class OpenAI:
 
     @staticmethod
     def fault(body: Body) -> str | None:
-        """Say what breaks the protocol."""
+        """Return what breaks the protocol."""
         waiting: list[str] = []
         for at, message in enumerate(body["messages"]):
             if message["role"] == "tool":
@@ -98,18 +98,18 @@ class OpenAI:
 
     @staticmethod
     def error(message: str) -> str:
-        """Word an error."""
+        """Format an error."""
         return json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
 
     @staticmethod
     def overflow(size: int, limit: int) -> str:
-        """Word an overflow."""
+        """Format an overflow."""
         message = f"maximum context length is {limit} tokens; your messages have {size} tokens"
         return json.dumps({"error": {"message": message, "code": "context_length_exceeded"}})
 
     @staticmethod
     def reply(kind: str, value: Any, size: int) -> Body:
-        """Word an answer."""
+        """Format an answer."""
         said: Body = {"role": "assistant", "content": None}
         if kind == "calls":
             said["tool_calls"] = [
@@ -131,7 +131,7 @@ class Anthropic:
 
     @staticmethod
     def fault(body: Body) -> str | None:
-        """Say what breaks the protocol."""
+        """Return what breaks the protocol."""
         if "max_tokens" not in body:
             return "max_tokens: field required"
         if not body["messages"] or body["messages"][0]["role"] != "user":
@@ -154,18 +154,18 @@ class Anthropic:
 
     @staticmethod
     def error(message: str) -> str:
-        """Word an error."""
+        """Format an error."""
         error = {"type": "invalid_request_error", "message": message}
         return json.dumps({"type": "error", "error": error})
 
     @staticmethod
     def overflow(size: int, limit: int) -> str:
-        """Word an overflow."""
+        """Format an overflow."""
         return Anthropic.error(f"prompt is too long: {size} tokens > {limit} maximum")
 
     @staticmethod
     def reply(kind: str, value: Any, size: int) -> Body:
-        """Word an answer."""
+        """Format an answer."""
         if kind == "calls":
             content = [
                 {"type": "tool_use", "id": id_, "name": name, "input": arguments}

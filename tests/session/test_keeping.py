@@ -1,4 +1,4 @@
-"""A session with a store: what plugins take out can be found again, and put back."""
+"""A session with a store: what plugins remove can be found and restored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL = GCConfig(target_percent=20, preserve_recent_turns=1)
 
 
 def work(n: int) -> list[Message]:
-    """A question, a call with its result, and an answer."""
+    """Make a question, a call with its result, and an answer."""
     call = FunctionCall(f"c{n}", "read", {"path": "a.py"})
     output = f"the port of proxy {n} is 80{n:02d}\n" + text(60, f"row{n}")
     return [
@@ -147,7 +147,7 @@ def test_without_a_store_undo_and_recall_work_until_the_program_ends() -> None:
 
 
 @pytest.mark.parametrize("plugin", BUILT_IN)
-def test_after_a_restart_a_session_goes_on_and_its_collections_are_undone(
+def test_after_a_restart_a_session_continues_and_its_collections_are_undone(
     plugin: str, tmp_path: Path
 ) -> None:
     store = open_store(tmp_path / "chat.db")
@@ -222,7 +222,7 @@ def test_a_reopened_session_takes_other_instructions_but_no_other_history() -> N
         Session(lambda _: "yes", store=store, history=work(1))
 
 
-def test_a_result_that_is_no_plain_data_is_kept_as_text() -> None:
+def test_a_result_that_is_not_plain_data_is_kept_as_text() -> None:
     store = MemoryStore()
     chat = Session(lambda _: "yes", store=store)
     result = ToolResult("c", "look", object())

@@ -88,7 +88,7 @@ def test_an_overflow_leads_to_a_collection_and_the_message_gets_through(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_overflow_that_cannot_be_helped_is_distinguished_from_other_errors(
+def test_an_overflow_that_no_collection_resolves_is_distinguished_from_other_errors(
     protocol: str, model: Model
 ) -> None:
     model.limit = 50
@@ -119,11 +119,13 @@ OVERFLOWS = (
     "Please reduce the length of the messages or completion.",
     "too many tokens: 9000",
 )
-"""How providers and servers say it."""
+"""The wording of providers and servers."""
 
 
 @pytest.mark.parametrize("said", OVERFLOWS)
-def test_an_overflow_is_known_in_all_the_words_that_providers_use(said: str, model: Model) -> None:
+def test_an_overflow_is_recognized_in_the_wording_of_every_provider(
+    said: str, model: Model
+) -> None:
     chat = make("openai", model, "gc_truncate", limit=100_000)
     model.refuses(said)
     with pytest.raises(ContextOverflow):
@@ -201,7 +203,7 @@ def test_a_key_comes_from_the_environment(
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("raw", ["[]", "{}", '{"choices": [{"message": 5}], "content": 5}'])
-def test_an_answer_in_no_known_form_is_an_error(protocol: str, raw: str, model: Model) -> None:
+def test_an_answer_of_unknown_format_is_an_error(protocol: str, raw: str, model: Model) -> None:
     model.raw(raw)
     with pytest.raises(ModelError):
         provider(protocol, model).complete([Message.from_text(Role.USER, "hi")])

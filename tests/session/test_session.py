@@ -1,4 +1,4 @@
-"""A session: collected by itself, recovering from overflows, whatever its plugin does."""
+"""A session collects automatically and recovers from overflows, whatever its plugin does."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_reopened_session_knows_when_it_last_made_a_request() -> None:
 
 
 def sent_and_left(config: GCConfig) -> tuple[int, int]:
-    """The heaviest request of a short talk, and what is left of the talk."""
+    """Return the size of the largest request of a short talk, and of what is left of the talk."""
     sent: list[int] = []
 
     def model(messages: Sequence[Message]) -> str:
@@ -310,7 +310,7 @@ def test_usage_is_reported_in_the_providers_tokens_and_collected_by_them() -> No
     assert 3 * weigh(chat.history) < 0.8 * 1500
 
 
-def test_what_is_no_text_is_refused_and_leaves_the_history_as_it_was() -> None:
+def test_what_is_not_text_is_refused_and_leaves_the_history_unchanged() -> None:
     chat = Session(lambda _: "yes")
     with pytest.raises(BadInput, match="the message is a int; expected text"):
         chat.send_message(5)  # type: ignore[arg-type]
@@ -362,7 +362,7 @@ class TestOverflow:
         assert {r.trigger_reason for r in chat.get_gc_history()} == {GCTriggerReason.OVERFLOW}
 
     @pytest.mark.parametrize("plugin", BUILT_IN)
-    def test_a_limit_far_below_what_we_were_told_is_reached_by_and_by(self, plugin: str) -> None:
+    def test_a_limit_far_below_the_configured_one_is_reached_in_steps(self, plugin: str) -> None:
         chat = self.chat(fits=400, plugin=plugin)
         for n in range(100):
             chat.append(Message.from_text(Role.USER, f"{n} {text(30)}"))
@@ -372,7 +372,7 @@ class TestOverflow:
         assert set(reasons) == {GCTriggerReason.OVERFLOW}
         assert 1 < len(reasons) < 20
 
-    def test_a_plugin_that_only_claims_to_free_is_not_asked_for_ever(self) -> None:
+    def test_a_plugin_that_only_claims_to_free_tokens_is_not_called_forever(self) -> None:
         class Boaster:
             name = "gc_boaster"
 
@@ -432,7 +432,7 @@ def test_one_request_with_sixty_tool_calls_finishes_with_default_settings(plugin
     assert unpaired(chat.history) == set()
 
 
-def test_events_tell_a_host_what_happens() -> None:
+def test_events_report_to_a_host_what_happens() -> None:
     chat = session(limit=1000)
     events: list[SessionEvent] = []
 
@@ -476,12 +476,12 @@ class TestSubSessions:
         talk(child, 12)
         assert child.get_gc_history()[0].plugin_name == "gc_truncate"
 
-    def test_in_line_goes_before_the_profile(self) -> None:
+    def test_inline_configuration_overrides_the_profile(self) -> None:
         profile = Profile("p", gc={"type": "hybrid"})
         child = session().spawn(profile=profile, inline_config={"gc": {"type": "budget"}})
         assert child.manual_gc().plugin_name == "gc_budget"
 
-    def test_it_has_a_history_and_results_of_its_own(self) -> None:
+    def test_it_has_its_own_history_and_results(self) -> None:
         parent = session()
         talk(parent, 3)
         child = parent.spawn(inline_config={"gc": {}})

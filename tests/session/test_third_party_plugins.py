@@ -1,4 +1,4 @@
-"""Sessions with third-party plugins: whatever these do, the conversation goes on."""
+"""Sessions with third-party plugins: whatever these do, the conversation continues."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_plugin_that_fails_to_shut_down_is_replaced_all_the_same(
     assert "gc_custom failed to shut down" in caplog.text
 
 
-def test_what_is_no_plugin_or_no_configuration_is_refused_when_it_is_set() -> None:
+def test_what_is_not_a_plugin_or_a_configuration_is_refused_when_it_is_set() -> None:
     with pytest.raises(BadInput, match="a str is not a GCPlugin: it needs name"):
         use(session(), "gc_truncate")
     with pytest.raises(BadInput, match="the configuration is a dict; expected a GCConfig"):
@@ -181,7 +181,7 @@ def test_the_plugin_that_is_replaced_is_shut_down() -> None:
 
 
 class Returning(Custom):
-    """A plugin that returns what a function makes of the history, and claims the world."""
+    """A plugin that returns what a function makes of the history, and claims to free a lot."""
 
     def __init__(self, change: Callable[[list[Message]], list[Message]]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Whatever a session goes through, its history is valid; undoing everything ends at the start."""
+"""Whatever a session does, its history is valid; undoing everything restores the start."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_random_work_collections_undo_and_restarts_lose_nothing(
 
 
 def undo(chat: Session) -> bool:
-    """Undo the latest collection; say whether there was one."""
+    """Undo the latest collection; return whether there was one."""
     try:
         chat.undo_gc()
     except NotFound:

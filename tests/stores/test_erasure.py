@@ -1,4 +1,4 @@
-"""After an erasure no file of a store holds the words, also while another process has it open."""
+"""After an erasure no file of a store holds the words, even while another process has it open."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ sys.stdin.read()
 
 @contextmanager
 def neighbour(path: Path, does: str) -> Iterator[None]:
-    """Have another process hold the store open, until the block ends."""
+    """Keep the store open in another process until the block ends."""
     process = subprocess.Popen(
         [sys.executable, "-c", NEIGHBOUR, str(path), SECRET, does],
         stdin=subprocess.PIPE,
@@ -54,17 +54,17 @@ def neighbour(path: Path, does: str) -> Iterator[None]:
 
 
 def fill(store: Store) -> None:
-    """Let the secret pass through every face, among other words, in several writes."""
+    """Write the secret to every part of the store, among other words, in several writes."""
     for number in range(40):
         store.stash.put("w", [stashed(f"s{number}", f"plan-{number}", f"{KEPT} of {number}" * 9)])
     long = f"the {SECRET} of the {KEPT} " * 400
     store.segments.write("w", put=[segment("secret", long)])
     store.stash.put("w", [stashed("secret", "plan-1", long)])
     (step,) = PLAN.steps
-    told = msgspec.structs.replace(
+    step = msgspec.structs.replace(
         step, segments=("secret",), reason=f"{SECRET} is old", replacement=segment("short", SECRET)
     )
-    plan = msgspec.structs.replace(PLAN, steps=(told,))
+    plan = msgspec.structs.replace(PLAN, steps=(step,))
     store.journal.append("w", Entry(Event.PLANNED, NOON, "plan-1", plan=plan))
     store.journal.append("w", Entry(Event.SWEEPING, NOON, "plan-1", plan=plan))
 
@@ -77,7 +77,7 @@ def erase(store: Store) -> tuple[str, ...]:
 
 
 def holding(folder: Path, word: str) -> list[str]:
-    """Name the files whose bytes hold a word."""
+    """Return the files whose bytes hold a word."""
     files = [file for file in folder.rglob("*") if file.is_file()]
     return [file.name for file in files if word.encode() in file.read_bytes()]
 
@@ -127,7 +127,7 @@ DROP INDEX journal_by_event;
 ALTER TABLE journal DROP COLUMN at;
 PRAGMA user_version = 2;
 """
-"""Makes of a file what an older version left, on a SQLite that does not overwrite what it frees."""
+"""Turns a file into what an older version left, on a SQLite that does not overwrite freed pages."""
 
 
 def test_what_was_removed_long_ago_goes_too(tmp_path: Path) -> None:

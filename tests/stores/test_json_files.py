@@ -1,4 +1,4 @@
-"""What is particular to the JSON store: the shape of its files, other tools, damage."""
+"""What is specific to the JSON store: the shape of its files, other tools, damage."""
 
 from __future__ import annotations
 
@@ -226,13 +226,13 @@ def test_a_file_of_another_shape_is_refused_with_its_place(
     assert path.read_text() == content
 
 
-def test_what_is_no_utf8_is_refused_with_its_place(path: Path, store: JsonStore) -> None:
+def test_what_is_not_utf8_is_refused_with_its_place(path: Path, store: JsonStore) -> None:
     path.write_bytes(b'{"segments": ["\xff"]}')
     with pytest.raises(StoreCorrupt, match="invalid UTF-8 at byte 15"):
         store.segments.changes(DEFAULT_WORKSPACE)
 
 
-def test_an_id_that_stands_twice_is_refused(path: Path, store: JsonStore) -> None:
+def test_a_duplicate_id_is_refused(path: Path, store: JsonStore) -> None:
     path.write_text(BARE.replace('"segment_id": "b"', '"segment_id": "a"'))
     with pytest.raises(StoreCorrupt, match=r"segments\[1\] has the id 'a'"):
         store.segments.changes(DEFAULT_WORKSPACE)
@@ -244,7 +244,7 @@ def test_a_newer_format_is_refused(path: Path, store: JsonStore) -> None:
         store.segments.changes(DEFAULT_WORKSPACE)
 
 
-def test_a_torn_last_line_is_passed_over_and_reported(
+def test_a_torn_last_line_is_skipped_and_reported(
     path: Path, store: JsonStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     journal = path.with_name("context.journal.jsonl")
@@ -270,7 +270,7 @@ def test_a_torn_last_line_is_passed_over_and_reported(
         ]
 
 
-def test_who_reported_a_torn_line_does_not_report_its_repair(
+def test_a_handle_that_reported_a_torn_line_does_not_report_its_repair(
     path: Path, store: JsonStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.journal.append(DEFAULT_WORKSPACE, Entry(Event.SWEEPING, NOON))
@@ -306,7 +306,7 @@ def fail(number: int) -> object:
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_a_full_disk_is_said_and_nothing_is_changed(
+def test_a_full_disk_is_reported_and_nothing_is_changed(
     path: Path, store: JsonStore, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     before = store.segments.write(DEFAULT_WORKSPACE, put=[segment("a")])
@@ -346,7 +346,7 @@ assert [s.segment_id for s in store.segments.changes("default").put] == ["a"]
 """
 
 
-def test_a_file_that_may_not_grow_is_said_and_nothing_is_changed(path: Path) -> None:
+def test_a_file_that_may_not_grow_is_reported_and_nothing_is_changed(path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=True
     )
@@ -355,7 +355,7 @@ def test_a_file_that_may_not_grow_is_said_and_nothing_is_changed(path: Path) -> 
     assert not [file for file in path.parent.iterdir() if "draft" in file.name]
 
 
-def test_a_read_only_file_is_said_and_nothing_is_changed(path: Path, store: JsonStore) -> None:
+def test_a_read_only_file_is_reported_and_nothing_is_changed(path: Path, store: JsonStore) -> None:
     store.segments.write(DEFAULT_WORKSPACE, put=[segment("a")])
     store.journal.append(DEFAULT_WORKSPACE, Entry(Event.SWEPT, NOON))
     for file in (path, path.with_name("context.journal.jsonl")):
@@ -368,7 +368,7 @@ def test_a_read_only_file_is_said_and_nothing_is_changed(path: Path, store: Json
     assert len(JsonStore(path).journal.read(DEFAULT_WORKSPACE)) == 1
 
 
-def test_a_place_that_cannot_be_is_said(tmp_path: Path) -> None:
+def test_an_impossible_location_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="A part of the path is a file"):
         JsonStore(tmp_path / "file" / "context.json")

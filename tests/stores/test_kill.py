@@ -1,4 +1,4 @@
-"""A process is killed in the middle of its work; what was reported as done is done."""
+"""A process is killed in the middle of its work; what it reported as done is stored."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, name: str) -> Non
                 (entry,) = store.stash.get("w", [f"s{n}"])
                 assert entry.segment.text == f"text {n}"
                 assert f"plan-{n}" in swept
-            # What was cut off is cleared away, so that the next round starts anew.
+            # What was interrupted is removed, so that the next round starts clean.
             store.segments.write("w", remove=sorted(live))
             store.stash.remove("w", f"plan-{done + 1}", [f"s{done + 1}"])
         store.close()

@@ -1,4 +1,4 @@
-"""The lock that files share: on every platform, one holder at a time, and nothing left behind."""
+"""The lock file: on every platform, one holder at a time, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 from marksweep.stores import files
 
-files.POLL_SECONDS = 0.0001  # the more tries, the more often one meets a file that just went
+files.POLL_SECONDS = 0.0001  # more attempts find a file that was just removed more often
 lock, total = files.FileLock(Path(sys.argv[1]), 60), Path(sys.argv[2])
 for _ in range(300):
     with lock.held():

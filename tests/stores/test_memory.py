@@ -20,10 +20,10 @@ def test_changes_are_reported_one_by_one_until_there_were_too_many(
     monkeypatch.setattr("marksweep.stores.memory.CHANGES_KEPT", 3)
     segments = MemoryStore().segments
     versions = [segments.write("w", put=[segment(f"s{n}")]) for n in range(6)]
-    told = segments.changes("w", versions[2])
-    assert ([s.segment_id for s in told.put], told.complete) == (["s3", "s4", "s5"], False)
-    told = segments.changes("w", versions[1])
-    assert (len(told.put), told.complete) == (6, True)
+    changes = segments.changes("w", versions[2])
+    assert ([s.segment_id for s in changes.put], changes.complete) == (["s3", "s4", "s5"], False)
+    changes = segments.changes("w", versions[1])
+    assert (len(changes.put), changes.complete) == (6, True)
     last = segments.write("w", remove=["s0", "s1", "s2", "s3"])
     assert segments.changes("w", versions[5]).complete
     assert not segments.changes("w", last).complete

@@ -87,7 +87,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(where: str) -> None:
 @pytest.mark.parametrize(
     "where", ["", "a\0b.db", "memory:name", "sqlite:", "sqlite://host/x.db", "json:"]
 )
-def test_what_is_no_place_is_refused(where: str) -> None:
+def test_what_is_not_a_location_is_refused(where: str) -> None:
     with pytest.raises(BadInput):
         open_store(where)
 

@@ -1,4 +1,4 @@
-"""Who may read what a store writes: its owner, whatever the umask, and nobody else."""
+"""Only the owner may read what a store writes, whatever the umask."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_git_does_not_see_what_a_project_keeps(tmp_path: Path) -> None:
     assert ignored.read_text() == "*\n!settings.toml\n"
 
 
-def test_a_planted_link_in_place_of_a_draft_is_not_followed(tmp_path: Path) -> None:
+def test_a_planted_link_in_place_of_a_temporary_file_is_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / ".context.json.draft").symlink_to(victim)
@@ -122,7 +122,7 @@ def test_a_planted_link_in_place_of_a_draft_is_not_followed(tmp_path: Path) -> N
     assert not (tmp_path / "context.json").is_symlink()
 
 
-def test_the_names_of_drafts_cannot_be_guessed(
+def test_the_names_of_temporary_files_cannot_be_guessed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drafts: list[Path] = []

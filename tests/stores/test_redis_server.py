@@ -1,4 +1,4 @@
-"""What is particular to the Redis store: the server, the lease, the keys."""
+"""What is specific to the Redis store: the server, the lease, the keys."""
 
 from __future__ import annotations
 
@@ -44,13 +44,15 @@ def all_keys(server: redis.Redis) -> list[bytes]:
     return list(server.scan_iter("*"))
 
 
-def test_a_server_that_is_away_is_said() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     with pytest.raises(StoreError, match=r"redis://\*\*\*@127\.0\.0\.1:1/3: it cannot be reached"):
         RedisStore("redis://:secret@127.0.0.1:1/3")
 
 
 def test_a_cluster_is_refused_at_once() -> None:
-    bus = str(free_port())  # by default the server's own and 10,000, which there may not be
+    bus = str(
+        free_port()
+    )  # the default is the server's port plus 10,000, which may be out of range
     with (
         running_redis("--cluster-enabled", "yes", "--cluster-port", bus) as url,
         pytest.raises(StoreError, match=r"127.0.0.1.*Redis Cluster.*Name a single server"),
@@ -64,7 +66,7 @@ def test_a_password_is_never_shown() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_a_server_that_dies_is_said_and_its_return_is_noticed() -> None:
+def test_a_server_that_dies_is_reported_and_its_return_is_noticed() -> None:
     with running_redis() as url:
         store = RedisStore(url)
         store.segments.write("w", put=[segment("a")])
@@ -74,7 +76,9 @@ def test_a_server_that_dies_is_said_and_its_return_is_noticed() -> None:
     store.close()
 
 
-def test_a_server_that_hangs_is_said_and_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_hangs_is_reported_and_used_again_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("marksweep.stores.redis.client.ANSWER_TIMEOUT", 0.3)
     with running_redis() as url, redis.Redis.from_url(url) as server:
         process = server.info("server")["process_id"]
@@ -90,7 +94,7 @@ def test_a_server_that_hangs_is_said_and_gone_on_with(monkeypatch: pytest.Monkey
         store.close()
 
 
-def test_a_server_whose_memory_is_full_is_said_and_nothing_is_changed(
+def test_a_server_whose_memory_is_full_is_reported_and_nothing_is_changed(
     store: RedisStore, server: redis.Redis
 ) -> None:
     store.stash.put("w", [stashed("a")])
@@ -104,7 +108,7 @@ def test_a_server_whose_memory_is_full_is_said_and_nothing_is_changed(
     assert store.stash.get("w", ["a"]) == (stashed("a"),)
 
 
-def test_a_value_that_cannot_be_read_is_said(store: RedisStore, server: redis.Redis) -> None:
+def test_a_value_that_cannot_be_read_is_reported(store: RedisStore, server: redis.Redis) -> None:
     store.segments.write("w", put=[segment("a")])
     (key,) = [key for key in all_keys(server) if key.endswith(b":live")]
     server.hset(key, "a", "{")
@@ -177,7 +181,7 @@ def test_a_lease_that_was_lost_is_reported_and_not_taken_from_the_next(
     assert server.get(key) == b"the token of the next"
 
 
-def test_writers_who_meet_start_over_and_none_is_lost(url: str, server: redis.Redis) -> None:
+def test_conflicting_writers_retry_and_no_write_is_lost(url: str, server: redis.Redis) -> None:
     def write(me: int) -> None:
         store = RedisStore(url)
         for n in range(10):

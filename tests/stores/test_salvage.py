@@ -124,7 +124,7 @@ def test_a_sound_database_is_read_whole(tmp_path: Path) -> None:
         assert [entry.seq for entry in rescued.entries] == [1, 2, 3]
 
 
-def test_a_damaged_database_gives_the_rows_around_the_damage(tmp_path: Path) -> None:
+def test_a_damaged_database_yields_the_rows_around_the_damage(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = SqliteStore(path)
     live = [segment(f"s{n}", f"needle-{n} " + "x" * 900) for n in range(200)]
@@ -144,7 +144,7 @@ def test_a_damaged_database_gives_the_rows_around_the_damage(tmp_path: Path) -> 
     assert bytes(content) == path.read_bytes()
 
 
-def test_what_is_no_database_gives_nothing_and_says_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_yields_nothing_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_text("dear diary " * 50)
     found = salvage(path)

@@ -1,4 +1,4 @@
-"""What is particular to the SQLite store: its file, its schema, its errors."""
+"""What is specific to the SQLite store: its file, its schema, its errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_file_is_in_write_ahead_mode(path: Path, store: SqliteStore) -> None
 
 
 def write_version_1(path: Path) -> None:
-    """Make by hand what the first version of the schema left behind."""
+    """Write a file as the first version of the schema did."""
     database = sqlite3.connect(path)
     database.executescript(
         """
@@ -89,7 +89,7 @@ def write_version_1(path: Path) -> None:
     database.close()
 
 
-def test_a_file_of_version_1_is_brought_up_to_date_with_all_it_holds(path: Path) -> None:
+def test_a_file_of_version_1_is_migrated_with_all_its_content(path: Path) -> None:
     write_version_1(path)
     store = SqliteStore(path)
     assert store.segments.changes("w").put == (segment("live", "a zebra lives"),)
@@ -143,7 +143,7 @@ def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_left_unchanged(path: Path) -> None:
     path.write_text("dear diary, " * 100)
     before = path.read_bytes()
     with pytest.raises(StoreCorrupt, match=r"store\.db: this is not a SQLite database"):
@@ -168,7 +168,7 @@ def test_a_row_that_cannot_be_read_is_named_as_damage(path: Path, store: SqliteS
         store.journal.read("w")
 
 
-def test_a_full_disk_is_said_and_nothing_is_changed(store: SqliteStore) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_changed(store: SqliteStore) -> None:
     store.stash.put("w", [stashed("kept")])
     before = store.segments.write("w", put=[segment("kept")])
     with store._file.asking() as database:
@@ -187,7 +187,9 @@ def test_a_full_disk_is_said_and_nothing_is_changed(store: SqliteStore) -> None:
     assert store.stash.count("w") == 2
 
 
-def test_a_read_only_file_is_said_and_nothing_is_changed(path: Path, store: SqliteStore) -> None:
+def test_a_read_only_file_is_reported_and_nothing_is_changed(
+    path: Path, store: SqliteStore
+) -> None:
     store.stash.put("w", [stashed("kept")])
     path.chmod(0o400)
     with pytest.raises(StoreError, match=r"store\.db: The file is read-only"):
@@ -207,7 +209,7 @@ def test_a_file_that_was_moved_away_is_not_written_to(path: Path, store: SqliteS
         store.stash.put("w", [stashed("lost")])
 
 
-def test_a_place_that_cannot_be_is_said(tmp_path: Path) -> None:
+def test_an_impossible_location_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="A part of the path is a file"):
         SqliteStore(tmp_path / "file" / "store.db")
@@ -215,7 +217,7 @@ def test_a_place_that_cannot_be_is_said(tmp_path: Path) -> None:
         SqliteStore(tmp_path)
 
 
-def test_a_writer_that_does_not_come_to_an_end_is_said(path: Path, store: SqliteStore) -> None:
+def test_a_writer_that_never_finishes_is_reported(path: Path, store: SqliteStore) -> None:
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("BEGIN IMMEDIATE")
     assert store.stash.count("w") == 0

@@ -27,7 +27,7 @@ def store(path: Path) -> Iterator[SqliteStore]:
     store.close()
 
 
-def test_a_forked_child_uses_a_connection_of_its_own(store: SqliteStore) -> None:
+def test_a_forked_child_uses_its_own_connection(store: SqliteStore) -> None:
     store.segments.write("w", put=[segment("parent")])
     with store._file.asking() as parents:
         pass

@@ -1,4 +1,4 @@
-"""A store moved into a file and out of it: what comes out is what went in, on every backend."""
+"""Exporting a store to a file and importing it restores the same store, on every backend."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from tests.servers import running_redis
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 BACKENDS = ("memory", "sqlite", "json", "redis")
 AROUND = (BACKENDS[-1], BACKENDS[0])
-"""With those that follow each other, every backend is source and target of another."""
+"""In this order, every backend is the source and the target of another."""
 
 ODD = "ψ a/b:c\ud800"
-"""A name that needs care in files, keys and JSON."""
+"""A name that needs escaping in files, keys and JSON."""
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def opened(tmp_path: Path, redis_url: str) -> Iterator[Callable[[str], Store]]:
 
 
 def fill(store: Store) -> None:
-    """Sweep, undo and plan in some workspaces; keep only a journal, only a stash in others."""
+    """Sweep, undo and plan in some workspaces; keep only a journal or only a stash in others."""
     for name in (DEFAULT_WORKSPACE, ODD):
         context = Segments(store, workspace=name, limit=10_000, clock=lambda: NOW)
         added = [segment(f"s{n}", text=f"words {n} \ud800 of {name}") for n in range(12)]
@@ -125,7 +125,7 @@ def test_the_file_is_its_owners_alone_and_never_replaced(tmp_path: Path) -> None
         export_store(store, path, NOW)
 
 
-def test_some_workspaces_can_be_moved_and_unknown_ones_are_said(tmp_path: Path) -> None:
+def test_some_workspaces_can_be_moved_and_unknown_ones_are_reported(tmp_path: Path) -> None:
     store, path = MemoryStore(), tmp_path / "store.jsonl.gz"
     fill(store)
     with pytest.raises(NotFound, match=r"no workspace 'nobody'; there are 'default'"):

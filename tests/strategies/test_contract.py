@@ -1,4 +1,4 @@
-"""Every strategy keeps the contract."""
+"""Every strategy passes the contract."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Restless:
 
 
 class Moody:
-    """Ranks otherwise each time it is made."""
+    """Ranks differently each time it is created."""
 
     made = 0
     name = "moody"
@@ -132,15 +132,15 @@ class OfMoody(StrategyContract):
         return lambda _: Moody()
 
 
-def test_the_contract_notices_a_strategy_that_never_comes_to_rest() -> None:
+def test_the_contract_notices_a_strategy_that_never_converges() -> None:
     with pytest.raises(AssertionError):
         OfRestless().test_law_5_a_second_collection_changes_nothing()
 
 
-def test_the_contract_notices_a_strategy_that_ranks_otherwise_each_time() -> None:
+def test_the_contract_notices_a_strategy_that_ranks_differently_each_time() -> None:
     law: Any = OfMoody.test_law_8_the_same_messages_give_the_same_plan
 
-    @settings(phases=[Phase.generate])  # to find the smallest history takes ten times as long
+    @settings(phases=[Phase.generate])  # finding the smallest history takes ten times as long
     @given(data=st.data(), share=st.integers(1, 99))
     def checked(data: st.DataObject, share: int) -> None:
         law.hypothesis.inner_test(OfMoody(), data, "openai_chat", share, "alone")

@@ -1,4 +1,4 @@
-"""Strategies that learn: told of everything once, wherever they stand, by whatever name."""
+"""Strategies that learn: they observe everything once, alone or in tiers, under any name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOURCE = Path(marksweep.__file__).parent
 
 
 class Oldest:
-    """A learning strategy of somebody else, which writes down what it is told."""
+    """A third-party learning strategy that records what it observes."""
 
     name = "oldest"
 
@@ -63,12 +63,12 @@ def reads(count: int) -> Script:
 
 
 def said(ids: list[str]) -> list[str]:
-    """Leave out the lines that stand for others."""
+    """Leave out the lines that replace messages."""
     return [name for name in ids if not name.startswith("gap-")]
 
 
 def fed(talk: Conversation, count: int = 12) -> list[str]:
-    """Tell a conversation of some reads, one message at a time; give their ids."""
+    """Add some reads to a conversation, one message at a time; return their ids."""
     ids = []
     for message in render_script(reads(count), "openai_chat"):
         ids += talk.extend([message])
@@ -202,7 +202,7 @@ def test_a_later_tier_is_asked_only_for_what_is_left() -> None:
 
 
 def concrete_strategies() -> set[str]:
-    """The names of all classes in strategies/ that rank."""
+    """Return the names of all classes in strategies/ that rank."""
     modules = [
         importlib.import_module(found.name)
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")

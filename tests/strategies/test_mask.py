@@ -1,4 +1,4 @@
-"""Masking: bulky results, and nothing else."""
+"""Masking replaces bulky results, and nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BULKY_TEXT = "x" * BULKY_CHARS
 
 
 class Heap:
-    """A heap as far as masking needs one; it notes for which segments it was asked."""
+    """A heap as far as masking needs one; it records which segments were requested."""
 
     def __init__(self, spare: int = 0) -> None:
         self.trimmed_ids: list[str] = []

@@ -1,4 +1,4 @@
-"""Unreachable: what nothing in use refers to, and nothing else."""
+"""Unreachable sweeps what nothing in use refers to, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BULK = "some output " * 60
 
 
 def talk(*turns: tuple[str, str, str]) -> Conversation:
-    """Hold a conversation: what the agent says, what it asks for, and what comes of that.
+    """Make a conversation: what the agent says, its calls, and their results.
 
-    The last results are always in use, so some that say nothing follow.
+    The last results are always in use, so some empty ones follow.
     """
     conversation = Conversation(limit=10**9, strategy="unreachable", dialect="openai_chat")
     conversation.extend([{"role": "user", "content": "Mend the parser."}])

@@ -1,4 +1,4 @@
-"""Summarizers that ask somebody: a function, or a model behind a URL."""
+"""Summarizers that call a function, or a model behind a URL."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_function_that_raises_is_replaced_by_extractive_and_the_note_says_why(
     assert "broken raised RuntimeError: no quota" in summary.note
 
 
-def test_a_function_that_hangs_is_given_up_on() -> None:
+def test_a_function_that_hangs_times_out() -> None:
     given_up, returned = threading.Event(), threading.Event()
 
     def slow(conversation: str) -> str:
@@ -134,7 +134,7 @@ def test_a_refusal_is_not_tried_again(model: Model) -> None:
     assert len(model.bodies) == 1
 
 
-def test_an_endpoint_that_is_silent_is_given_up_on(model: Model) -> None:
+def test_an_endpoint_that_is_silent_times_out(model: Model) -> None:
     model.hangs()
     with pytest.raises(ModelError, match="did not answer"):
         EndpointSummarizer(model.url, "tiny", timeout=0.1, tries=1).summarize(TALK)
@@ -149,12 +149,12 @@ def test_an_endpoint_that_talks_nonsense_is_an_error(model: Model) -> None:
         EndpointSummarizer(model.url, "tiny").summarize(TALK)
 
 
-def test_nobody_listening_is_an_error_that_names_the_address() -> None:
+def test_an_unreachable_endpoint_is_an_error_that_names_the_address() -> None:
     with pytest.raises(ModelError, match=r"127\.0\.0\.1:9"):
         EndpointSummarizer("http://127.0.0.1:9/v1", "tiny", tries=1).summarize(TALK)
 
 
-def test_settings_that_make_no_sense_are_refused_with_what_is_known() -> None:
+def test_invalid_settings_are_refused_with_the_known_ones() -> None:
     with pytest.raises(BadInput, match="known keys are endpoint, model"):
         make_summarizer({"endpoint": "http://x", "modle": "y"})
     with pytest.raises(BadInput, match="http://"):
@@ -172,7 +172,7 @@ def test_every_summarizer_is_one() -> None:
 
 @contextmanager
 def speaking(*pieces: bytes, again: bytes = b"", every: float = 0.0) -> Iterator[str]:
-    """Run a server that says these pieces to whoever connects, and then one piece for ever."""
+    """Run a server that sends these pieces to every client, and then one piece forever."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         stop = threading.Event()
 
@@ -205,7 +205,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 @pytest.mark.parametrize(
     "pieces", [(b"HTTP/1.1 200 OK\r\n",), (HEAD,)], ids=["in its headers", "in its answer"]
 )
-def test_an_endpoint_that_drips_is_given_up_on_after_the_total_time(pieces: tuple[bytes]) -> None:
+def test_an_endpoint_that_drips_times_out_after_the_total_time(pieces: tuple[bytes]) -> None:
     drop = b" " if pieces[0] == HEAD else b"X-Drop: 1\r\n"
     with speaking(*pieces, again=drop, every=0.02) as url:
         endpoint = Endpoint(url, timeout=30, tries=3, total_seconds=0.5)

@@ -1,4 +1,4 @@
-"""Summaries of segments, and a conversation that is kept short by them."""
+"""Summaries of segments, and a conversation that they keep short."""
 
 from __future__ import annotations
 

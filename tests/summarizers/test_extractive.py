@@ -82,7 +82,7 @@ def test_the_length_is_bounded_however_long_the_conversation_is() -> None:
     assert len(Extractive().summarize(endless).text) <= MOST_CHARACTERS
 
 
-def test_a_megabyte_without_a_blank_is_read_in_passing() -> None:
+def test_a_megabyte_without_a_blank_is_read_quickly() -> None:
     blob = "iVBORw0KGgo/" * 90_000
     started = time.process_time()
     summary = Extractive().summarize(f"{TALK}\nResult of shot: {blob}")
@@ -102,7 +102,7 @@ def test_a_short_text_is_refused() -> None:
         Extractive().summarize("User: hi")
 
 
-def test_half_a_character_becomes_a_question_mark() -> None:
+def test_a_lone_surrogate_becomes_a_question_mark() -> None:
     summary = Extractive().summarize(TALK.replace("skip empty", "skip\ud83d empty"))
     assert "skip? empty" in summary.text
 
@@ -112,7 +112,7 @@ def test_the_same_text_gives_the_same_summary_whatever_the_hash_seed() -> None:
         "import sys; from marksweep.summarizers import Extractive;"
         "sys.stdout.write(Extractive().summarize(sys.stdin.read()).text)"
     )
-    told = {
+    summaries = {
         subprocess.run(
             [sys.executable, "-c", code],
             input=TALK,
@@ -123,10 +123,10 @@ def test_the_same_text_gives_the_same_summary_whatever_the_hash_seed() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert told == {Extractive().summarize(TALK).text}
+    assert summaries == {Extractive().summarize(TALK).text}
 
 
-def test_a_transcript_tells_calls_results_errors_and_data_but_no_thoughts() -> None:
+def test_a_transcript_contains_calls_results_errors_and_data_but_no_thoughts() -> None:
     messages = [
         Message.from_text(Role.USER, "look"),
         Message(
@@ -150,8 +150,8 @@ def test_a_result_without_a_name_goes_by_the_tool_that_was_asked() -> None:
         Message(Role.TOOL, (Part(function_response=ToolResult(call_id, "", "x = 1")),))
         for call_id in ("call_1", "call_2")
     ]
-    told = transcript([asked, *answers]).split("\n\n")
-    assert told[1:] == ["Result of read: x = 1", "Result of a tool: x = 1"]
+    paragraphs = transcript([asked, *answers]).split("\n\n")
+    assert paragraphs[1:] == ["Result of read: x = 1", "Result of a tool: x = 1"]
 
 
 def test_arguments_that_are_not_json_are_reported_as_well() -> None:

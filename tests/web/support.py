@@ -19,7 +19,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\x00\x1b[31m'\"]]></title><script>alert(2
 
 
 class Page:
-    """A page that runs."""
+    """A running page."""
 
     def __init__(self, address: str, pid: int = 0) -> None:
         self.address = address
@@ -57,7 +57,7 @@ def web(folder: Path, *options: str) -> Iterator[Page]:
 
 
 def filled(path: Path, count: int = 60, workspace: str = "default") -> Segments:
-    """A working set with something of every state, over its soft limit of 2,000 tokens."""
+    """Make a working set with segments in every state, over its soft limit of 2,000 tokens."""
     context = Segments(path, workspace=workspace, limit=10 * count * count)
     old = utc_now() - timedelta(days=3)
     made = [

@@ -13,7 +13,7 @@ from typing import Any
 from tests.replay.browser import FLAGS, NAMES
 
 WAIT_MS = 20_000
-"""How long a page may take until something holds, on a busy machine."""
+"""How long to wait for a condition in a page, on a busy machine."""
 
 WAITS = """new Promise((done, fail) => {
   const until = performance.now() + %d;
@@ -21,7 +21,7 @@ WAITS = """new Promise((done, fail) => {
     let found;
     try { found = %s; } catch (error) { found = false; }
     if (found) done(true);
-    else if (performance.now() > until) fail(new Error("it never held"));
+    else if (performance.now() > until) fail(new Error("the condition never held"));
     else requestAnimationFrame(look);
   };
   look();
@@ -96,7 +96,7 @@ class Tab:
                 pass
 
     def size(self, width: int, height: int = 900, *, scheme: str = "light") -> None:
-        """Make the window so large, light or dark."""
+        """Set the size of the window, and light or dark."""
         self._send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -108,7 +108,7 @@ class Tab:
         self._send("Emulation.setEmulatedMedia", features=features)
 
     def go(self, url: str) -> None:
-        """Load a page afresh."""
+        """Load a page from a blank one."""
         self._send("Page.navigate", url="about:blank")
         self.wait("location.href === 'about:blank'")
         self._send("Page.navigate", url=url)
@@ -122,7 +122,7 @@ class Tab:
         return done["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        """Wait until something holds in the page."""
+        """Wait until a condition holds in the page."""
         self.value(WAITS % (WAIT_MS, condition))
 
     def click(self, selector: str) -> None:
@@ -138,7 +138,7 @@ class Tab:
             self._send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def press(self, key: str) -> None:
-        """Press a key where the focus is."""
+        """Press a key at the focus."""
         codes = {"Enter": 13, "Tab": 9, "ArrowRight": 39, "Escape": 27}
         more = {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
@@ -151,22 +151,22 @@ class Tab:
             )
 
     def type(self, text: str) -> None:
-        """Write where the focus is."""
+        """Type text at the focus."""
         self._send("Input.insertText", text=text)
 
     def text(self, selector: str) -> str:
-        """What an element says."""
+        """Return the text of an element."""
         found: str = self.value(f"document.querySelector({json.dumps(selector)}).textContent")
         return found
 
     def busy_ms(self) -> float:
-        """How long the page's thread has worked so far, however busy the machine is otherwise."""
+        """Return how long the page's thread has worked so far, whatever the machine's load."""
         self._send("Performance.enable", timeDomain="threadTicks")
         found = {m["name"]: m["value"] for m in self._send("Performance.getMetrics")["metrics"]}
         return 1000 * float(found["TaskDuration"])
 
     def shot(self, *, whole: bool = False) -> bytes:
-        """The pixels, as a PNG."""
+        """Return a screenshot as a PNG."""
         data = self._send("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
         return base64.b64decode(data)
 
@@ -180,7 +180,7 @@ class Tab:
 
 
 def _high(number: int) -> int:
-    """Move a pipe's end out of the way of those that the browser wants, 3 and 4."""
+    """Move a pipe's end to a high descriptor, because the browser uses 3 and 4."""
     moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 10)
     os.close(number)
     return moved

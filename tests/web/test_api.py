@@ -1,4 +1,4 @@
-"""The page's JSON: what it shows, what it does, and whom it lets in."""
+"""The page's JSON: what it shows, what it does, and who may use it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def page(store: Path) -> Iterator[Page]:
 
 @pytest.fixture
 def heap(store: Path, request: pytest.FixtureRequest) -> str:
-    """A working set of the test's own."""
+    """Make a working set for one test."""
     workspace = request.node.name
     filled(store, workspace=workspace).close()
     return f"segments:{workspace}"
@@ -173,7 +173,7 @@ def test_conversations_and_the_memory_are_shown_and_collected_too(tmp_path: Path
 
 
 def check_round(page: Page, heap: str, before: Any) -> None:
-    """Plan, collect, look and undo."""
+    """Plan, collect, check and undo."""
     plan = page.post("plan", heap=heap)["plan"]
     drawn = page.client.get("api/picture", params={"heap": heap, "plan": plan["plan_id"]}).text
     assert drawn.count(' goes"') > 1, "the legend, and what would go"
@@ -224,7 +224,7 @@ def test_other_sites_and_those_without_the_token_are_refused(
         assert page.client.get("api/heaps", headers=headers).status_code == status
 
 
-def test_bad_requests_are_answered_in_words(page: Page) -> None:
+def test_bad_requests_are_answered_with_a_reason(page: Page) -> None:
     for status, path, query in (
         (404, "view", {"heap": "segments:nobody"}),
         (404, "view", {}),
@@ -278,19 +278,19 @@ def test_notes_of_the_memory_are_found_by_words(tmp_path: Path) -> None:
         assert page.get("tiles", heap="memory:default", words="parser")["total"] == 1
 
 
-def test_what_the_agent_is_at_stays_if_it_is_told(tmp_path: Path) -> None:
+def test_what_the_agent_is_working_on_stays_if_it_is_named(tmp_path: Path) -> None:
     filled(tmp_path / "heap.db").close()
     drawn = run(
         "web", "--store", str(tmp_path / "heap.db"), "--svg", "-", "--active-file", "src/2.py"
     )
     assert drawn.exit_code == 0, drawn.output
     assert "must stay: in the active file src/2.py" in drawn.stdout
-    told = run("web", "session.jsonl", "--svg", "-", "--task", "t")
-    assert told.exit_code == 2
-    assert "the working set" in told.stderr
+    refused = run("web", "session.jsonl", "--svg", "-", "--task", "t")
+    assert refused.exit_code == 2
+    assert "the working set" in refused.stderr
 
 
-def test_a_picture_of_nothing_or_of_no_such_heap_is_told(tmp_path: Path) -> None:
+def test_a_picture_of_nothing_or_of_an_unknown_heap_is_an_error(tmp_path: Path) -> None:
     store = ("--store", str(tmp_path / "heap.db"))
     assert "0 of 128,000 tokens" in run("web", *store, "--svg", "-").stdout
     missing = run("web", *store, "--svg", "-", "--heap", "nobody")

@@ -16,7 +16,7 @@ from tests.web.tab import Tab
 READY = "document.documentElement.dataset.version && document.querySelector('#picture svg')"
 USED = "#figures dd"
 LAG_MS = 300
-"""Milliseconds that the page may work after a click with ten thousand segments; people notice more.
+"""Milliseconds that the page may work after a click with ten thousand segments; more is noticeable.
 """
 
 
@@ -71,7 +71,7 @@ def test_a_click_plans_one_collects_exactly_that_and_one_undoes_it(tab: Tab) -> 
     assert "Undone" in tab.text("#done li")
 
 
-def test_what_others_do_shows_by_itself_and_an_outdated_plan_is_told(
+def test_changes_by_others_appear_by_themselves_and_an_outdated_plan_is_reported(
     tab: Tab, folder: Path
 ) -> None:
     tab.click("#make-plan")

@@ -1,4 +1,4 @@
-"""The picture: areas that are true, text that cannot break out, the same bytes every time."""
+"""The picture: correct areas, text that cannot break out, the same bytes every time."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_token_that_is_revoked_opens_neither_the_page_nor_the_metrics_of_a_run
         paths = ("/marksweep/api/heaps", "/metrics")
         return {httpx.get(running.url + path, headers=headers).status_code for path in paths}
 
-    # Nothing is sent to a provider: the page and the metrics are the proxy's own.
+    # Nothing is sent to a provider: the proxy itself serves the page and the metrics.
     with proxy(tmp_path, "http://127.0.0.1:9", "--token-file", str(file)) as running:
         assert running.process.stdout is not None
         assert running.process.stdout.readline().endswith("/marksweep/\n"), "no token is printed"

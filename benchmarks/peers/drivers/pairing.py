@@ -1,7 +1,7 @@
-"""A judge of chat histories that knows nothing of marksweep: calls, answers, and the task.
+"""Checks chat histories without marksweep: calls, answers, and the task.
 
-Written against the provider's rule, not against our validator: an assistant message with calls is
-followed at once by one answer to each of them, and no answer stands anywhere else.
+It follows the provider's rule, not our validator: an assistant message with calls is followed at
+once by one answer to each of them, and there is no other answer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Messages = list[dict[str, Any]]
 
 
 def is_paired(messages: Messages) -> bool:
-    """Say whether every call is answered in its place, once, and nothing else is."""
+    """Whether every call is answered in its place, once, and nothing else is answered."""
     awaited: set[str] = set()
     seen: set[str] = set()
     for message in messages:
@@ -32,6 +32,6 @@ def is_paired(messages: Messages) -> bool:
 
 
 def has_task(messages: Messages, original: Messages) -> bool:
-    """Say whether the first request of the user is still there, word for word."""
+    """Whether the first request of the user is still there, word for word."""
     task = next((m["content"] for m in original if m["role"] == "user"), None)
     return task is None or any(m["role"] == "user" and m["content"] == task for m in messages)

@@ -1,7 +1,7 @@
-"""The frame of drivers that are asked for a context before every step of recorded runs.
+"""The main program of drivers that make a context before every step of recorded runs.
 
-Takes jobs as JSON lines on stdin: messages, a limit, and before which messages a context is asked
-for. Prints for each job the contexts and the seconds that the peer took.
+Reads jobs as JSON lines on stdin: messages, a limit, and before which messages a context is wanted.
+Prints for each job the contexts and the seconds that the peer took.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 Messages = list[dict[str, Any]]
 Collect = Callable[[Messages], Messages]
-"""Give the context for a history as far as it has come. It is longer each time."""
+"""Return the context for a history so far. It is longer each time."""
 
 START, LAND = 0.9, 0.6
-"""Shares of the limit at which a peer that has such lines begins and lands: those of marksweep."""
+"""Shares of the limit at which a peer with such thresholds starts and stops: those of marksweep."""
 
 SUMMARY = "The agent worked on the task. " * 20
 """What a fake model writes as a summary: as long as a real one, without information."""

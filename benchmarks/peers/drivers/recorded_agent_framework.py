@@ -17,7 +17,7 @@ def truncate(limit: int) -> Collect:
 
 
 def compact(limit: int) -> Collect:  # noqa: ARG001
-    """All but the last groups of calls become a summary of their results. It knows no budget."""
+    """All but the last groups of calls become a summary of their results. It has no budget."""
     return _compaction(ToolResultCompactionStrategy(keep_last_tool_call_groups=3))
 
 

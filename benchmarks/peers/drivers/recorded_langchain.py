@@ -32,7 +32,7 @@ def clear(limit: int) -> Collect:
 
 
 def summarize(limit: int) -> Collect:
-    """`SummarizationMiddleware`, whose summaries stay in the state, beside the system."""
+    """`SummarizationMiddleware`, whose summaries stay in the state, after the system prompt."""
     middleware = SummarizationMiddleware(
         GenericFakeChatModel(messages=repeat(AIMessage(SUMMARY))),
         trigger=("tokens", int(limit * START)),

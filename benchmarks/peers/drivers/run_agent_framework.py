@@ -16,7 +16,7 @@ from stopwatch import Messages, Work, main, tokens  # type: ignore[import-not-fo
 
 
 class Counter:
-    """The counter everybody is given."""
+    """The counter that all peers get."""
 
     def count_tokens(self, text: str) -> int:
         """Count."""
@@ -30,7 +30,7 @@ def truncate(messages: Messages, budget: int) -> Work:
 
 
 def compact(messages: Messages, budget: int) -> Work:  # noqa: ARG001
-    """All but the last groups of calls become a summary of their results. It knows no budget."""
+    """All but the last groups of calls become a summary of their results. It has no budget."""
     return _compaction(messages, ToolResultCompactionStrategy(keep_last_tool_call_groups=3))
 
 

@@ -1,7 +1,7 @@
 """LangChain `trim_messages` before every step of recorded runs.
 
-Takes jobs as JSON lines on stdin: messages, a limit, and before which messages a context is asked
-for. Prints the contexts of each job on one line.
+Reads jobs as JSON lines on stdin: messages, a limit, and before which messages a context is wanted.
+Prints the contexts of each job on one line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from langchain_core.messages.utils import (
 
 
 def main() -> None:
-    """Trim each history as far as it had come, and give the messages that are left as they were."""
+    """Trim each history up to each step, and print the messages that are left."""
     for line in sys.stdin:
         job = json.loads(line)
         built = convert_to_messages(job["messages"])

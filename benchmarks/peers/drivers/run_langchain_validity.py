@@ -1,6 +1,6 @@
 """LangChain `trim_messages` on recorded histories: how many come out broken.
 
-Takes histories as JSON lines on stdin, each with its budgets; prints the counts.
+Reads histories as JSON lines on stdin, each with its budgets; prints the counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pairing import has_task, is_paired  # type: ignore[import-not-found]
 
 
 def main() -> None:
-    """Trim every history to each of its budgets, and judge what is left."""
+    """Trim every history to each of its budgets, and check what is left."""
     counts: Counter[str] = Counter()
     for line in sys.stdin:
         record = json.loads(line)

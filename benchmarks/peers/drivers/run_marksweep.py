@@ -1,8 +1,8 @@
 """marksweep: a whole collection, with plan, reasons, stash, journal and a valid history after.
 
 `whole` and `mask_whole` are timed from a bare list: reading, counting, everything. The others are
-timed from where a session stands: the messages have arrived, and were counted when they did; where
-all that is bulky is to be masked, its shorter form was made then, too.
+timed as in a session: the messages have arrived, and were counted then; if all bulky results are
+to be masked, their shorter form was made then, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FRAME = 3
 
 
 def counter(message: Message) -> int:
-    """The counter everybody is given."""
+    """The counter that all peers get."""
     total = FRAME
     for part in message.parts:
         if part.text is not None:
@@ -31,7 +31,7 @@ def counter(message: Message) -> int:
 
 
 def collect(messages: Messages, budget: int) -> Work:
-    """What is superseded, then what is bulky, then what is old, until the budget is met."""
+    """Remove what is superseded, then bulky, then old, until the budget is met."""
     return _collection(_arrived(messages, TIERS), budget)
 
 
@@ -41,9 +41,9 @@ def truncate(messages: Messages, budget: int) -> Work:
 
 
 def mask(messages: Messages, budget: int) -> Work:  # noqa: ARG001
-    """Every bulky result but the last three, as those do that know no budget.
+    """Mask every bulky result but the last three, as peers without a budget do.
 
-    The target is what that leaves, so that the plan has nothing to say about a target missed.
+    The target is what that leaves, so that the plan does not report a missed target.
     """
     least = _arrived(messages, "mask").plan(0).tokens_after
     return _collection(_arrived(messages, "mask"), least)

@@ -1,4 +1,4 @@
-"""The frame of every driver: a transcript comes in on stdin, the time of a call goes out.
+"""The main program of every driver: reads a transcript from stdin, prints the time of a call.
 
 A driver runs in the interpreter of its peer, so it and this file use nothing of marksweep.
 Building the peer's own message objects is not timed; what the call itself does is.
@@ -16,7 +16,7 @@ from typing import Any
 Messages = list[dict[str, Any]]
 Work = Callable[[], Sequence[Any]]
 Prepare = Callable[[Messages, int], Work]
-"""Build what a call needs from chat messages and a budget in tokens; give the call to time."""
+"""Build what a call needs from chat messages and a budget in tokens; return the call to time."""
 
 ENOUGH_SECONDS = 1.0
 MOST_RUNS = 9

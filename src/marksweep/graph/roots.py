@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -66,8 +67,11 @@ def named_root(rows: Iterable[MemoryRow], root: str | Path) -> str:
     """Resolve a name or path to the name of a root; NotFound lists the known ones."""
     by_name = _by_name(rows)
     wanted = Path(root).absolute()
+    folders = {wanted}
+    with suppress(ValueError):  # a NUL byte, which no path has
+        folders.add(wanted.resolve())
     for name, found in by_name.items():
-        if name == str(root) or Path(_path(found[0])) in (wanted, wanted.resolve()):
+        if name == str(root) or Path(_path(found[0])) in folders:
             return name
     known = ", ".join(sorted(by_name)) or "none"
     raise NotFound(f"nothing was indexed from {str(root)!r}; the roots are: {known}.")

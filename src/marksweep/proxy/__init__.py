@@ -4,10 +4,9 @@ endpoints.py   which requests ask a model, of which provider, in which conversat
 projection.py  the body to send: the client's own bytes, or what is left after a sweep
 usage.py       the token usage that an answer reports
 app.py         the HTTP side: passes requests and streams answers
-server.py      the server process, and what `marksweep proxy` prints
+server.py      the server process
 clients.py     what each client needs to be wrapped; wrapping.py runs one
-hooks.py       the hooks that a plugin for Claude Code calls
-recall.py      returns what was swept to the model: over MCP and on the command line
+hooks.py       the hooks that plugins of clients call
 
 If anything in the proxy fails, the client's own request is sent, with one line in the log. Keys
 pass through; they are neither stored nor logged.

@@ -29,8 +29,8 @@ from marksweep.web.bearer import BearerTokens, given_token
 from marksweep.web.routes import no_valid_token
 
 SECONDS_TO_PROJECT = 20.0
-"""Limit on projecting a request; after it the client's own bytes are sent. A sweep of 100k tokens
-takes one second."""
+"""Time limit for projecting a request; after it the client's own bytes are sent. A sweep of 100k
+tokens takes one second."""
 
 SECONDS_TO_CONNECT = 30.0
 """Timeout for connecting to a provider. Answers have none."""
@@ -61,7 +61,7 @@ logger = logging.getLogger("marksweep.proxy")
 
 
 class Proxy:
-    """Passes requests on."""
+    """Forwards requests."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Proxy:
         page: Sequence[Route] = (),
         tokens: BearerTokens | None = None,
     ) -> None:
-        """Take the projection, the upstreams, the page, and the tokens for the metrics."""
+        """Forward to `upstreams`; serve the page, and the metrics to holders of `tokens`."""
         self._projection = projection
         self._page = page
         self._tokens = tokens
@@ -94,12 +94,12 @@ class Proxy:
         return no_valid_token()
 
     def _health(self, problem: str) -> tuple[int, Mapping[str, object]]:
-        """Report that it is up, even without its store, and what it has done."""
+        """Report that the proxy is up, even without its store, and its totals."""
         status = {"status": "degraded", "problem": problem} if problem else {"status": "ok"}
         return 200, {**status, **msgspec.to_builtins(self._projection.totals)}
 
     async def handle(self, request: Request) -> Response:
-        """Pass a request on, and its answer back."""
+        """Forward a request, and stream its answer back."""
         headers = {k.lower(): v for k, v in request.headers.items() if k.lower() not in HOP_BY_HOP}
         path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
         try:
@@ -125,7 +125,7 @@ class Proxy:
             answer = await self._client.send(request_out, stream=True)
             if answer.status_code == BAD_REQUEST and outgoing.is_changed:
                 await answer.aclose()
-                self._projection.failed("the provider refused what was rewritten", incoming)
+                self._projection.failed("the provider refused the rewritten request", incoming)
                 outgoing = Outgoing(body)
                 again = self._client.build_request("POST", url, headers=headers, content=body)
                 answer = await self._client.send(again, stream=True)
@@ -159,7 +159,7 @@ class Proxy:
     async def _passing(
         self, answer: httpx.Response, outgoing: Outgoing, dialect: str
     ) -> AsyncIterator[bytes]:
-        """Pass an answer on chunk by chunk, and read its usage."""
+        """Stream an answer chunk by chunk, and read its usage."""
         reader = UsageReader(dialect)
         async for chunk in answer.aiter_raw():
             reader.feed(chunk)
@@ -175,7 +175,7 @@ class Proxy:
 
 def _unreachable(host: str, error: httpx.HTTPError) -> Response:
     """Tell the client that its provider cannot be reached; it will retry."""
-    told = f"{host} cannot be reached: {type(error).__name__}"
-    logger.warning("%s", told)
-    said = {"type": "api_error", "message": f"marksweep: {told}"}
-    return JSONResponse({"type": "error", "error": said}, BAD_GATEWAY)
+    problem = f"{host} cannot be reached: {type(error).__name__}"
+    logger.warning("%s", problem)
+    details = {"type": "api_error", "message": f"marksweep: {problem}"}
+    return JSONResponse({"type": "error", "error": details}, BAD_GATEWAY)

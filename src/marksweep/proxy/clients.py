@@ -1,8 +1,8 @@
 """What each client needs to send its requests through the proxy; its own files are not changed.
 
 A client is given another base URL by its environment, its command line or a temporary copy of its
-configuration. If it already had one, the proxy forwards its requests there. The proxy tells
-base URLs apart by a name in the path: `http://127.0.0.1:8723/@openai/…`.
+configuration. If it already had one, the proxy forwards its requests there. A name in the path
+distinguishes base URLs: `http://127.0.0.1:8723/@openai/…`.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class LinkedFolder(msgspec.Struct, frozen=True):
-    """A copy of a client's folder: links to all of it, except for one file that differs."""
+    """A copy of a client's folder: links to all its entries, except for one file that differs."""
 
     real: Path
     copy: Path
     file: str
 
     def make(self, *folders: str) -> None:
-        """Make the links; `folders` are made first where they are missing."""
+        """Make the links; missing `folders` are created first."""
         for name in folders:
             (self.real / name).mkdir(parents=True, exist_ok=True)
         self.copy.mkdir(parents=True)
@@ -60,7 +60,7 @@ class LinkedFolder(msgspec.Struct, frozen=True):
                 (self.copy / found.name).symlink_to(found)
 
     def keep_changes(self) -> None:
-        """Copy back what the client wrote beside the links, or in place of one."""
+        """Copy back what the client created in the copy, or wrote over a link."""
         for found in self.copy.iterdir():
             if found.name == self.file or found.is_symlink():
                 continue
@@ -71,16 +71,16 @@ class LinkedFolder(msgspec.Struct, frozen=True):
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """How to start a client: what comes after its name, and variables of its environment."""
+    """How to start a client: its arguments and environment variables."""
 
     arguments: list[str]
     variables: dict[str, str] = {}
     folder: LinkedFolder | None = None
-    """The copy of its folder that it runs with, if any."""
+    """The copy of its folder that it uses, if any."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """What the launch of a client is built from."""
+    """Where a client runs: the input of its `launch`."""
 
     url: str
     """Where the proxy listens."""
@@ -100,7 +100,7 @@ class Client(msgspec.Struct, frozen=True):
 
     binary: str
     settings: Callable[[Mapping[str, str]], list[Setting]]
-    """Where it would send its requests, by its environment and configuration."""
+    """Where it would send its requests, according to its environment and configuration."""
     launch: Callable[[Place, list[Setting], Sequence[str]], Launch]
 
 
@@ -134,7 +134,7 @@ def _codex_settings(environment: Mapping[str, str]) -> list[Setting]:
 
 
 def _codex_provider(environment: Mapping[str, str]) -> tuple[str, dict[str, Json]]:
-    """Read which custom provider Codex is set to, if any."""
+    """Return the custom provider that Codex is set to, and its settings; empty: none."""
     home = Path(environment.get("CODEX_HOME") or Path(environment.get("HOME", "~")) / ".codex")
     try:
         config = tomllib.loads((home / "config.toml").read_text())
@@ -161,8 +161,8 @@ def _codex(place: Place, settings: list[Setting], arguments: Sequence[str]) -> L
         ]
     else:
         raise BadInput(
-            "Codex is not set to a provider of its own, and OPENAI_API_KEY is not set: it would "
-            "use a subscription, which is not wrapped. Set OPENAI_API_KEY."
+            "Codex has no custom provider, and OPENAI_API_KEY is not set: it would use a "
+            "subscription, which cannot be wrapped. Set OPENAI_API_KEY."
         )
     command, *rest = place.recall
     options.append(f"mcp_servers.marksweep.command={json.dumps(command)}")
@@ -194,7 +194,7 @@ def _pi_settings(environment: Mapping[str, str]) -> list[Setting]:
 
 
 def _pi(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
-    """Give pi a copy of its folder in which every provider has another base URL."""
+    """Give pi a copy of its folder in which every provider points at the proxy."""
     folder = LinkedFolder(_pi_folder(place.environment), place.folder / "pi", "models.json")
     folder.make("sessions")
     models = _pi_models(place.environment)
@@ -234,7 +234,7 @@ def _opencode_settings(environment: Mapping[str, str]) -> list[Setting]:
 
 
 def _gemini(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
-    """Give Gemini CLI a copy of its folder in which the settings name the server that recalls."""
+    """Give Gemini CLI a copy of its folder in which the settings include the recall server."""
     del settings
     home = Path(place.environment.get("GEMINI_CLI_HOME") or place.environment.get("HOME", "~"))
     copy = place.folder / "gemini"
@@ -258,7 +258,7 @@ def _gemini(place: Place, settings: list[Setting], arguments: Sequence[str]) -> 
 def _in_variables(
     *names: tuple[str, str],
 ) -> Callable[[Place, list[Setting], Sequence[str]], Launch]:
-    """Set variables, each to the base URL of an upstream."""
+    """Set each variable to the base URL of an upstream."""
     return lambda place, settings, arguments: Launch(  # noqa: ARG005
         list(arguments), {variable: place.at(name) for variable, name in names}
     )
@@ -289,12 +289,12 @@ CLIENTS = {
 def client_named(name: str) -> Client:
     """Return a client by its name."""
     if name not in CLIENTS:
-        raise UnknownName(f"no client {name!r} is known; known are {', '.join(CLIENTS)}.")
+        raise UnknownName(f"no client named {name!r}; known are {', '.join(CLIENTS)}.")
     return CLIENTS[name]
 
 
 def _configuration(file: Path) -> dict[str, Json]:
-    """Read a client's configuration: JSON, with comments; empty if there is none."""
+    """Read a client's configuration: JSON with comments; empty if the file is missing."""
     try:
         found = json.loads(_NOT_JSON.sub(r"\1", file.read_text()) or "{}")
     except FileNotFoundError:

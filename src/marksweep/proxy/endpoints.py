@@ -15,7 +15,7 @@ PROVIDERS = {
     "openai": "https://api.openai.com",
     "gemini": "https://generativelanguage.googleapis.com",
 }
-"""Where requests go unless told otherwise."""
+"""Default upstream of each provider."""
 
 ENDINGS = {
     "/messages": "anthropic",
@@ -32,21 +32,21 @@ SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "session_id", "x-se
 """Headers that hold the client's conversation id, in lower case."""
 
 SESSION_FIELDS = ("prompt_cache_key",)
-"""Fields of a request's body that hold it."""
+"""Fields of a request's body that hold the conversation id."""
 
 SUBSCRIPTION = "bearer sk-ant-oat"
 """Prefix of the authorization header of a subscription, in lower case."""
 
 
 class Upstreams(msgspec.Struct, frozen=True):
-    """Where requests go: by provider, or all to one place."""
+    """Where requests go: by provider, or all to one URL."""
 
     only: str = ""
     named: Mapping[str, str] = {}
     """Upstreams for paths that begin with `/@NAME/`."""
 
     def __post_init__(self) -> None:
-        """Refuse what is not a web address."""
+        """Refuse what is not an HTTP URL."""
         for url in filter(None, (self.only, *self.named.values())):
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -62,11 +62,11 @@ class Upstreams(msgspec.Struct, frozen=True):
         return cls(only, {name: url for name, _, url in pairs})
 
     def url(self, path: str, query: str, headers: Mapping[str, str]) -> str:
-        """Return the address to forward a request to; NotFound if its upstream is unknown."""
+        """Return the URL to forward a request to; NotFound if its upstream is unknown."""
         if path.startswith("/@"):
             name, _, path = path[2:].partition("/")
             if name not in self.named:
-                raise NotFound(f"no upstream {name!r}; known are {', '.join(self.named)}.")
+                raise NotFound(f"no upstream named {name!r}; known are {', '.join(self.named)}.")
             base, path = self.named[name], f"/{path}"
         else:
             base = self.only or PROVIDERS[_provider(path, headers)]
@@ -96,7 +96,7 @@ def model_at(path: str) -> str:
 
 
 def session_of(headers: Mapping[str, str], body: Mapping[str, Json]) -> str:
-    """Return the client's own name for the conversation; empty if it has none."""
+    """Return the client's id of the conversation; empty if it sends none."""
     named = [headers[name] for name in SESSION_HEADERS if headers.get(name)]
     named += [value for name in SESSION_FIELDS if isinstance(value := body.get(name), str)]
     return named[0] if named else ""

@@ -1,13 +1,13 @@
 """The hooks of Claude Code: shorten tool output, and save what a compaction would lose.
 
-post-tool-use   bulky output is shortened in the tool's own shape, the rest is in the stash
-pre-compact     the conversation goes to the stash before the client summarizes it
-session-start   after a compaction, the task and pinned segments are injected again
+post-tool-use   shortens bulky output in the tool's own shape and stashes the rest
+pre-compact     stashes the conversation before the client summarizes it
+session-start   after a compaction, injects the task and pinned segments again
 
-fit             requests of other clients' plugins, one a line, made to fit
+fit             makes requests of other clients' plugins fit, one per line
 
-Each takes the client's event and returns its answer. `marksweep swept` finds what is in the stash,
-by the id in the output or by words.
+Each takes the client's event and returns the answer to it. `marksweep swept` finds what is in the
+stash, by the id in the output or by words.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from marksweep.segments import Segments
 from marksweep.stores.base import Store
 from marksweep.tokens import count
 
-MOST_TOKENS = 2_000
-"""Tokens of one output that stay. Higher keeps more at hand; lower fills the window more slowly."""
+MAX_OUTPUT_TOKENS = 2_000
+"""Tokens of one output that stay. Higher keeps more; lower fills the window more slowly."""
 
-MOST_PINNED = 1_000
+MAX_PINNED_TOKENS = 1_000
 """Tokens of pinned segments that are injected again after a compaction."""
 
 SHORTENED = "Bash|Grep|Glob|WebFetch|WebSearch|mcp__.*"
-"""The tools whose output is shortened, as a matcher of the client."""
+"""The tools whose output is shortened, as the client's matcher."""
 
 SESSION = "session"
-"""The segment that stays live, so that a session with all else in the stash is still listed."""
+"""The one live segment: without it, a session with everything stashed would not be listed."""
 
-MOST_SESSIONS = 100_000
-"""How many numbers ids have for sessions. More make ids longer; fewer make collisions likelier."""
+SESSION_NUMBERS = 100_000
+"""Range of the session number in ids. Higher makes ids longer; lower makes collisions likelier."""
 
 Hook = Callable[[Json, Store, datetime], Json]
 
@@ -52,7 +52,7 @@ def stashed(store: Store, session: str, texts: Sequence[str], now: datetime) -> 
     if kept.workspace not in store.segments.workspaces():
         kept.add(_segment(SESSION, f"Kept for session {session}.", now))
     first = store.stash.count(kept.workspace) + 1
-    of_session = zlib.crc32(session.encode()) % MOST_SESSIONS
+    of_session = zlib.crc32(session.encode()) % SESSION_NUMBERS
     made = [_segment(f"h{of_session}.{n}", text, now) for n, text in enumerate(texts, first)]
     names = [segment.segment_id for segment in made]
     if names:
@@ -73,7 +73,7 @@ def post_tool_use(event: Json, store: Store, now: datetime) -> Json:
     tool, asked = str(event.get("tool_name", "")), event.get("tool_input")
     what = str(next(iter(asked.values()), "")) if isinstance(asked, dict) else ""
     what = " ".join(f"{tool} {what}".split())[:60]
-    long = {k: v for k, v in given.items() if isinstance(v, str) and count(v) > MOST_TOKENS}
+    long = {k: v for k, v in given.items() if isinstance(v, str) and count(v) > MAX_OUTPUT_TOKENS}
     if not long or given.get("isImage") is True:
         return None
     names = stashed(store, _session(event), list(long.values()), now)
@@ -85,8 +85,8 @@ def post_tool_use(event: Json, store: Store, now: datetime) -> Json:
     return {"hookSpecificOutput": said}
 
 
-def shortened(text: str, what: str, name: str, tokens: int = MOST_TOKENS) -> str:
-    """Show the beginning and the end of a text, whole sections, and a line for the rest."""
+def shortened(text: str, what: str, name: str, tokens: int = MAX_OUTPUT_TOKENS) -> str:
+    """Show the first and last sections of a text, and one line for the rest."""
     cut = sections(text)
     pieces = list(cut.pieces)
     room = tokens // 2
@@ -110,9 +110,9 @@ def _fitting(pieces: Sequence[Piece], room: int) -> int:
 
 
 def fitted(event: Json, fit: Fit) -> Json:
-    """Return what to send of a request: messages by index, or replacements; None: all of it."""
+    """Return what to send of a request: messages by index, or their replacements; None: all."""
     if not isinstance(event, dict) or not isinstance(event.get("request"), dict):
-        raise BadInput('this is not a request; expected {"key": …, "request": {…}}.')
+        raise BadInput('not a request; expected {"key": …, "request": {…}}.')
     request, key = event["request"], str(event.get("key") or "")
     model = str(request.get("model") or "")
     found = fit.follow(request, key, event.get("dialect") or None, model=model)
@@ -134,7 +134,7 @@ def session_start(event: Json, store: Store, now: datetime) -> Json:
     if event.get("source") != "compact":
         return None
     parts = list(_task(event))
-    room = MOST_PINNED
+    room = MAX_PINNED_TOKENS
     for workspace in store.segments.workspaces():
         if workspace.startswith(PREFIX):
             continue
@@ -143,13 +143,15 @@ def session_start(event: Json, store: Store, now: datetime) -> Json:
             parts += [segment.text] if segment.pinned and room >= 0 else []
     if not parts:
         return None
-    how = "What the compaction left out is found by the tool recall, or by `marksweep swept WORDS`."
+    how = (
+        "To find what the compaction left out, call the tool recall or run `marksweep swept WORDS`."
+    )
     said = {"hookEventName": "SessionStart", "additionalContext": "\n\n".join([*parts, how])}
     return {"hookSpecificOutput": said}
 
 
 def _task(event: Json) -> Iterator[str]:
-    """Return the user's first request, even if a compaction removed it."""
+    """Yield the user's first request, even if a compaction removed it."""
     history = _transcript(event)
     lines = history.given if isinstance(history.given, list) else []
     inner = [line["message"] for line in lines if isinstance(line, dict) and "message" in line]

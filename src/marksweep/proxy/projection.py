@@ -29,12 +29,12 @@ from marksweep.strategies.registry import Choice
 from marksweep.telemetry import installed_watch
 
 UNTOUCHED = ("previous_response_id", "conversation")
-"""Fields of requests whose history the provider keeps; these go straight through."""
+"""Fields of requests whose history the provider stores; such requests are sent unchanged."""
 
 KEEP_DAYS = 30.0
 """Days without a message after which a conversation is deleted from the store.
 
-Longer lets `recall` reach further back, and takes as much space as all its requests together.
+Higher lets `recall` reach further back, and needs more space.
 """
 
 SECONDS_PER_DAY = 86_400
@@ -43,12 +43,12 @@ logger = logging.getLogger("marksweep.proxy")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done with requests."""
+    """How requests are handled."""
 
     limit: int
     strategy: Choice = COVERAGE
     is_dry_run: bool = False
-    """Whether requests are sent unchanged, and the log says what would have been swept."""
+    """Whether requests are sent unchanged, and the log says what would be swept."""
     forwards_only: bool = False
     """Whether requests are sent unchanged, without being read."""
     rewrites_subscriptions: bool = False
@@ -63,25 +63,25 @@ class Incoming(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     body: bytes
     model: str = ""
-    """The model that its path names, where the body does not."""
+    """The model in its path, if the body does not name it."""
     address: str = "unknown"
-    """Where it came from."""
+    """The client's address."""
 
     @property
     def caller(self) -> str:
-        """Name the client in one line: its program and address, never its key."""
+        """Return the client's program and address on one line, never its key."""
         program = " ".join(self.headers.get("user-agent", "unknown").split())[:60]
         return f"{program} at {self.address}"
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """A body, and the conversation it belongs to; None: it was not changed."""
+    """A body to send, and its conversation; None: the request was not read."""
 
     body: bytes
     conversation: Conversation | None = None
     is_changed: bool = False
     tokens: int = 0
-    """What was counted for the body; the provider's count is compared with it."""
+    """Our count for the body; the provider's count is compared with it."""
 
 
 class Totals(msgspec.Struct):
@@ -94,7 +94,7 @@ class Totals(msgspec.Struct):
     tokens_freed: int = 0
     """By all collections."""
     bytes_saved: int = 0
-    """Tokens by which all requests together were shortened."""
+    """Bytes by which all requests together were shortened."""
     failures: int = 0
     """Requests sent unchanged because the proxy failed on them."""
     reported_tokens: int = 0
@@ -103,15 +103,15 @@ class Totals(msgspec.Struct):
 
 
 class Projection:
-    """Makes requests fit. Safe between threads; never raises."""
+    """Makes requests fit. Thread-safe; never raises."""
 
     def __init__(self, options: Options, store: Store | str | Path | None) -> None:
         self.options = options
         self.totals = Totals()
         self._lock = Lock()
-        self._told = installed_watch()
+        self._telemetry = installed_watch()
         self._expires_at = time.monotonic()
-        """When to look for old conversations next."""
+        """When to delete old conversations next."""
         limit = options.limit
         more: dict[str, Any] = {"strategy": options.strategy, "actor": "proxy"}
         Conversation(limit=limit, **more)  # so that a bad option is reported now
@@ -131,7 +131,7 @@ class Projection:
             return Outgoing(incoming.body)
         try:
             return self._projected(incoming)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client goes on
+        except Exception as error:  # noqa: BLE001 - whatever it is, the request is sent
             self.failed(error, incoming)
             return Outgoing(incoming.body)
 
@@ -174,9 +174,9 @@ class Projection:
         try:
             deleted = self.fit.expire(utc_now() - timedelta(days=self.options.keep_days))
             if deleted:
-                logger.info("deleted %s conversations of which nothing was said for long", deleted)
-        except Exception as error:  # noqa: BLE001 - requests go on
-            logger.warning("old conversations are not deleted: %s", in_a_line(error))
+                logger.info("deleted %s conversations without recent messages", deleted)
+        except Exception as error:  # noqa: BLE001 - requests are still served
+            logger.warning("old conversations could not be deleted: %s", in_a_line(error))
 
     def failed(self, error: object, incoming: Incoming) -> None:
         """Log a failure with workspace and caller in one line, without any content."""
@@ -187,13 +187,13 @@ class Projection:
         logger.warning(words, *who.values(), in_a_line(error), extra=who)
 
     def _workspace(self, incoming: Incoming) -> str:
-        """Name the workspace of a request without asking the store."""
+        """Return the workspace of a request without using the store."""
         try:
             request = parsed(incoming.body)
             return self.fit.workspace_of(
                 request, session_of(incoming.headers, request), incoming.dialect
             )
-        except Exception:  # noqa: BLE001 - a body that cannot be read belongs to none
+        except Exception:  # noqa: BLE001 - an unreadable body has no workspace
             return "unknown"
 
     def observed(self, outgoing: Outgoing, usage: Usage) -> None:
@@ -207,10 +207,10 @@ class Projection:
     @contextmanager
     def _watch(self, plan: Plan, trigger: str) -> Iterator[Notify]:
         def notify(report: Report) -> None:
-            tell(report)
+            record(report)
             self._collected(report)
 
-        with self._told(plan, trigger) as tell:
+        with self._telemetry(plan, trigger) as record:
             yield notify
 
     def _collected(self, report: Report) -> None:
@@ -226,7 +226,7 @@ class Projection:
             )
 
     def readings(self) -> list[Reading]:
-        """Return what happened as metrics."""
+        """Return the totals as metrics."""
         conversation: Labels = (("heap", "conversation"),)
         totals = self.totals
         uncached = totals.reported_tokens - totals.reported_cached

@@ -25,11 +25,11 @@ class Listening(server.Listening, frozen=True, kw_only=True):
     """Where the proxy listens."""
 
     port: int = 8723
-    """0: a free one."""
+    """0: any free port."""
     allows_others: bool = False
     """Whether other machines may connect."""
     token_file: str | None = None
-    """JSON whose keys are the tokens of the page and the metrics."""
+    """A JSON file whose keys are the tokens for the page and the metrics."""
 
 
 def serve(
@@ -40,11 +40,11 @@ def serve(
     *,
     started: Callable[[str, str], None],
 ) -> None:
-    """Serve until interrupted; `started` is told the address, and that of the page."""
+    """Serve until interrupted; `started` gets the URL of the proxy and of its page."""
     if not is_loopback(listening.host) and not listening.allows_others:
         raise Refused(
             f"--host {listening.host} can be reached from other machines, and whoever reaches it "
-            "can read and change what agents send. Pass --allow-remote if that is meant."
+            "can read and change what agents send. Pass --allow-remote to allow that."
         )
     warnings.filterwarnings("ignore", category=UnreadableWarning)
     logging.captureWarnings(True)

@@ -7,9 +7,9 @@ import re
 import msgspec
 
 MAX_HELD_BYTES = 65_536
-"""Bytes at the start and at the end of an answer in which its usage is looked for.
+"""Bytes at the start and at the end of an answer that are searched for its usage.
 
-Anthropic reports at the start, the others at the end. More finds it in longer answers that
+Anthropic reports at the start, the others at the end. Higher finds it in longer answers that
 arrive in one piece.
 """
 
@@ -22,7 +22,7 @@ _WHOLE = re.compile(rb'"(?:prompt_tokens|promptTokenCount)":\s*(\d{1,12})')
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens of one request, as its provider counted them."""
+    """Tokens of one request, as counted by its provider."""
 
     input_tokens: int
     """All input tokens, cached or not."""

@@ -1,8 +1,7 @@
 """Runs a client through a proxy that starts and ends with it.
 
-If the proxy cannot start, the client runs without it. If it dies, it is started again on the same
-port, and the client's next retry reaches it. If it dies again and again, the last one that is
-started only forwards.
+If the proxy cannot start, the client runs without it. If it dies, it is restarted on the same port,
+and the client's next retry reaches it. If it keeps dying, the last restart only forwards requests.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ SECONDS_TO_START = 30.0
 """How long a proxy may take to listen before its client runs without it."""
 
 MAX_RESTARTS = 5
-"""How often a proxy that dies is started again, the last time to forward requests unchanged.
+"""How often a proxy that dies is restarted, the last time to forward requests unchanged.
 
-More hide a proxy that cannot work."""
+Higher hides a proxy that cannot work."""
 
 Say = Callable[[str], None]
 
 
 class Wrapped(msgspec.Struct, frozen=True):
-    """How a client ended, and what its proxy did."""
+    """The exit status of a client, and what its proxy did."""
 
     status: int
     totals: Totals | None
     """Since the proxy was last started; None: the client ran without it."""
     restarts: int = 0
-    """How often the proxy died and was started again."""
+    """How often the proxy died and was restarted."""
 
     @property
     def only_forwards(self) -> bool:
@@ -98,12 +97,12 @@ def _run_launch(binary: str, launch: Launch, environment: Mapping[str, str]) -> 
 
 
 def _with_loopback(environment: Mapping[str, str], name: str) -> str:
-    """Keep other proxies of the environment from coming between the client and ours."""
+    """Exclude loopback from the environment's proxies, so that the client reaches ours directly."""
     return ",".join([*filter(None, [environment.get(name)]), "127.0.0.1", "localhost"])
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> int:
-    """Run a client on our terminal until it ends."""
+    """Run a client on our terminal until it exits; return its status."""
     with _Signals() as signals, subprocess.Popen(command, env=environment) as client:  # noqa: S603
         signals.pass_to(client)
         status = client.wait()
@@ -111,10 +110,10 @@ def _run(command: list[str], environment: Mapping[str, str]) -> int:
 
 
 class _Signals:
-    """Leaves signals to the client, so that it ends first and the proxy after it.
+    """Leaves signals to the client, so that it exits first and the proxy after it.
 
-    Ctrl-C reaches it from the terminal. The others are passed on; those that arrive before the
-    client runs, as soon as it does.
+    Ctrl-C reaches the client from the terminal. Other signals are forwarded; those that arrive
+    before the client runs are sent as soon as it does.
     """
 
     def __init__(self) -> None:
@@ -129,7 +128,7 @@ class _Signals:
             self._client.send_signal(number)
 
     def pass_to(self, client: subprocess.Popen[bytes]) -> None:
-        """Pass signals to a client that was just started."""
+        """Forward signals to a client that was just started."""
         self._client = client
         for number in self._early:
             client.send_signal(number)
@@ -148,7 +147,7 @@ class _Signals:
 
 
 class Supervised:
-    """A proxy in another process, started again if it dies."""
+    """A proxy in another process, restarted if it dies."""
 
     def __init__(self, options: Sequence[str], log: Path) -> None:
         self._options = list(options)
@@ -177,7 +176,7 @@ class Supervised:
             )
 
     def _addresses(self, process: subprocess.Popen[str]) -> tuple[str, str]:
-        """Wait for the proxy to say where it listens, and where its page is."""
+        """Wait for the proxy to print its URL and that of its page; return both."""
         timer = threading.Timer(SECONDS_TO_START, process.kill)
         timer.start()
         try:
@@ -187,12 +186,12 @@ class Supervised:
         if not lines[1].startswith("the page is at "):
             process.kill()
             process.wait()
-            said = " ".join(self._log.read_text().split()[-60:]) or "it said nothing."
+            said = " ".join(self._log.read_text().split()[-60:]) or "it printed nothing."
             raise BadInput(f"The proxy did not start: {said.removeprefix('marksweep: ')}")
         return lines[0].split()[-1], lines[1].split()[-1]
 
     def _watch(self) -> None:
-        """Start the proxy again on its port whenever it dies; the last time to forward only."""
+        """Restart the proxy on its port whenever it dies; the last time to forward only."""
         port = urlsplit(self.url).port or 0
         while self.restarts < MAX_RESTARTS:
             self._process.wait()
@@ -206,7 +205,7 @@ class Supervised:
                 self._process = self._start(port)
 
     def totals(self) -> Totals:
-        """Ask the proxy for its counts; None if it cannot be reached."""
+        """Return the proxy's totals; zeros if it cannot be reached."""
         try:
             with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:  # noqa: S310
                 return msgspec.convert(json.load(answer), Totals)
@@ -218,7 +217,7 @@ class Supervised:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the proxy."""
+        """Stop the proxy."""
         with self._lock:
             self._is_ending = True
         self._process.terminate()

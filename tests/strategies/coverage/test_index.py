@@ -1,4 +1,4 @@
-"""The index behind coverage, by its three ideas."""
+"""The index of the coverage strategy and its three ideas."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from marksweep.strategies.coverage.text import atoms_of
 
 
 def add(index: BlockIndex, text: str, *, observed: bool = True) -> Block:
-    """Take in a text as a step and a message of its own."""
+    """Add a text as a separate step and message."""
     index.step()
     return whole(index, text, observed=observed)
 
 
 def whole(index: BlockIndex, text: str, *, observed: bool = True) -> Block:
-    """Take in a text as one block."""
+    """Add a text as one block."""
     return index.add_whole(MessageBlocks("m"), text, 10, observed=observed)
 
 
@@ -117,10 +117,10 @@ def test_a_trial_leaves_no_trace() -> None:
 def test_a_rebuilt_index_equals_the_one_that_grew() -> None:
     texts = [f"file_{n % 5}.py line {n}\nuse name_{n % 7}" for n in range(40)]
 
-    def built(told: list[str]) -> list[float]:
+    def built(texts: list[str]) -> list[float]:
         index = BlockIndex()
         blocks = []
-        for text in told:
+        for text in texts:
             blocks.append(add(index, text))
             index.act(atoms_of(text[-6:]))
         return [index.worth(block) for block in blocks]

@@ -1,4 +1,4 @@
-"""Coverage remembers what is live and a few windows more, however much has passed."""
+"""Coverage remembers what is live and a few more windows, however long the conversation is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def known(talk: Conversation) -> CoverageState:
 
 
 def held(talk: Conversation) -> int:
-    """Count all that the strategy holds on to."""
+    """Count all that the strategy holds."""
     found = known(talk)
     blocks = [block for message in found.messages.values() for block in message.blocks()]
     forms = sum(len(message.forms) for message in found.messages.values())

@@ -1,4 +1,4 @@
-"""What coverage swept comes back when the newest messages speak of it, as a plan like any other."""
+"""What coverage swept comes back when the newest messages mention it, as an ordinary plan."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ AGAIN = Script((Answered("", calls=(Call("grep", {"q": ASKED}, "no such file"),)
 
 
 def parts(dialect: str) -> tuple[list[Any], list[Any]]:
-    """The flood of messages, and the one that speaks of what it swept."""
+    """Return the flood of messages, and the one that mentions what it swept."""
     flood = render_script(FLOOD, dialect)
     whole = render_script(Script((*FLOOD.beats, *AGAIN.beats)), dialect)
     return flood, whole[len(flood) :]
 
 
 def flooded(dialect: str = "openai_chat", **options: Any) -> Conversation:
-    """A conversation that swept the old read, and was then told of it again."""
+    """Make a conversation that swept the old read, and then got a message that mentions it."""
     options = {"limit": LIMIT, "strategy": "coverage_quality", "clock": Clock(), **options}
     talk = Conversation(**options, dialect=dialect)
     flood, again = parts(dialect)

@@ -1,4 +1,4 @@
-"""Atoms: what of a text may be needed again."""
+"""Atoms: the parts of a text that may be needed again."""
 
 from __future__ import annotations
 
