@@ -25,14 +25,7 @@ from marksweep.errors import BadInput
 from marksweep.ledger import InstructionBudget
 from marksweep.messages import Message
 from marksweep.model import Plan, Report
-from marksweep.plugins.base import (
-    ContextUsage,
-    GCConfig,
-    GCPlugin,
-    GCResult,
-    GCTriggerReason,
-    takes_budget,
-)
+from marksweep.plugins import base as plugins
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -152,7 +145,7 @@ def installed_watch() -> Watch:
 
 
 def traced(
-    plugin: GCPlugin,
+    plugin: plugins.GCPlugin,
     *,
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
@@ -165,7 +158,7 @@ def traced(
 class TracedPlugin:
     """A plugin that reports what another one does."""
 
-    def __init__(self, plugin: GCPlugin, telemetry: Telemetry) -> None:
+    def __init__(self, plugin: plugins.GCPlugin, telemetry: Telemetry) -> None:
         self._plugin = plugin
         self._telemetry = telemetry
         self.name = plugin.name
@@ -176,14 +169,14 @@ class TracedPlugin:
     def collect(
         self,
         history: Sequence[Message],
-        context_usage: ContextUsage,
-        config: GCConfig,
-        reason: GCTriggerReason,
+        context_usage: plugins.ContextUsage,
+        config: plugins.GCConfig,
+        reason: plugins.GCTriggerReason,
         budget: InstructionBudget | None = None,
-    ) -> tuple[list[Message], GCResult]:
+    ) -> tuple[list[Message], plugins.GCResult]:
         """Collect inside a span. What the plugin raises is recorded and raised again."""
         labels = {PLUGIN: self.name, TRIGGER: reason.value}
-        given: dict[str, Any] = {"budget": budget} if takes_budget(self._plugin) else {}
+        given: dict[str, Any] = {"budget": budget} if plugins.takes_budget(self._plugin) else {}
         with self._telemetry.reporting(labels) as report_outcome:
             kept, result = self._plugin.collect(history, context_usage, config, reason, **given)
             items, failed = result.items_collected, not result.success

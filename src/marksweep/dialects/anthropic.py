@@ -12,37 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from marksweep.dialects.base import (
-    Dialect,
-    Fault,
-    Json,
-    Messages,
-    Repaired,
-    Rule,
-    Slot,
-    TiedByCalls,
-    Tying,
-    as_text,
-    match,
-    parts_of,
-    role_in,
-    with_parts,
-    word,
-)
+from marksweep.dialects import base, rulebook
+from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
 from marksweep.dialects.pairing import Together, each_run, leading, run_after
-from marksweep.dialects.rulebook import (
-    as_check,
-    calls_unanswered,
-    dropping,
-    dropping_empty,
-    ids_repeated,
-    renaming,
-    results_astray,
-    results_without_call,
-    start_with_user,
-    starts_with_user,
-    system_as_user,
-)
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 PROVIDER = "anthropic"
@@ -141,7 +113,7 @@ def _server_loose(messages: Messages) -> dict[Slot, str]:
     last = len(messages) - 1
     for group in each_run(messages):
         run = messages[group.first : group.last + 1]
-        found = match(run, _server_call, _server_result)
+        found = base.match(run, _server_call, _server_result)
         loose = dict.fromkeys(found.orphans, "result without its server_tool_use")
         if group.last != last:
             loose |= dict.fromkeys(found.unanswered, "server_tool_use without its result")
@@ -195,7 +167,7 @@ def _marks_wrong(messages: Messages) -> Iterator[Fault]:
         yield Fault(slot.message, what)
 
 
-def _unmark(dialect: Dialect, messages: Messages) -> Repaired:
+def _unmark(dialect: base.Dialect, messages: Messages) -> base.Repaired:
     wrong = [slot for slot, _ in _marks(messages)]
     out = list(messages)
     for slot in wrong:
@@ -203,7 +175,7 @@ def _unmark(dialect: Dialect, messages: Messages) -> Repaired:
         raw = {k: v for k, v in message.parts[slot.part].raw.items() if k != "cache_control"}
         parts = list(message.parts)
         parts[slot.part] = Part(raw=raw)
-        out[slot.message] = with_parts(dialect, message, parts)
+        out[slot.message] = base.with_parts(dialect, message, parts)
     return out, [Fault(slot.message, "took off a cache_control mark") for slot in wrong]
 
 
@@ -214,7 +186,7 @@ def _space_at_end(messages: Messages) -> Iterator[Fault]:
             yield Fault(len(messages) - 1, "the last message is the assistant's and ends in space")
 
 
-def _strip_end(dialect: Dialect, messages: Messages) -> Repaired:
+def _strip_end(dialect: base.Dialect, messages: Messages) -> base.Repaired:
     faults = list(_space_at_end(messages))
     if not faults:
         return list(messages), []
@@ -222,7 +194,7 @@ def _strip_end(dialect: Dialect, messages: Messages) -> Repaired:
     part = last.parts[-1]
     text = (part.text or "").rstrip()
     raw = text if isinstance(part.raw, str) else {**part.raw, "text": text}
-    stripped = with_parts(dialect, last, [*last.parts[:-1], Part(text=text, raw=raw)])
+    stripped = base.with_parts(dialect, last, [*last.parts[:-1], Part(text=text, raw=raw)])
     return [*messages[:-1], stripped], [Fault(faults[0].position, "stripped the space at its end")]
 
 
@@ -235,7 +207,7 @@ RULES = (
         f"One that only sets the effort may be anywhere: {EFFORT}.",
         "Put the text into the request's `system`, or make it a message of the user.",
         _system_misplaced,
-        system_as_user(_system_misplaced),
+        rulebook.system_as_user(_system_misplaced),
     ),
     Rule(
         "blocks-by-role",
@@ -243,8 +215,8 @@ RULES = (
         "The API answers '`tool_use` blocks can only be in `assistant` messages' and "
         f"'`tool_result` blocks can only be in `user` messages'; {TOOL_CALLS}.",
         "Drop the block, or move it to a message of the right role.",
-        as_check(_misplaced),
-        dropping(_misplaced),
+        rulebook.as_check(_misplaced),
+        rulebook.dropping(_misplaced),
     ),
     Rule(
         "thinking-signed",
@@ -252,8 +224,8 @@ RULES = (
         f"{THINKING}: thinking blocks are passed back complete and unmodified, with their "
         "signature; they may be left out of earlier turns.",
         "Pass the block back as it came, or leave it out.",
-        as_check(_unsigned),
-        dropping(_unsigned),
+        rulebook.as_check(_unsigned),
+        rulebook.dropping(_unsigned),
     ),
     Rule(
         "server-results-with-calls",
@@ -261,8 +233,8 @@ RULES = (
         "The API answers 'Each `…_tool_result` block must have a corresponding "
         f"`server_tool_use` block before it'; {SERVER_TOOLS}.",
         "Keep a server tool's call and result together in one turn of the assistant.",
-        as_check(_server_loose),
-        dropping(_server_loose),
+        rulebook.as_check(_server_loose),
+        rulebook.dropping(_server_loose),
     ),
     Rule(
         "content-not-empty",
@@ -272,15 +244,15 @@ RULES = (
         f"{MESSAGES}.",
         "Drop the empty block or message.",
         _says_nothing,
-        dropping_empty(_says_nothing, _is_empty),
+        rulebook.dropping_empty(_says_nothing, _is_empty),
     ),
     Rule(
         "call-ids-unique",
         PROVIDER,
         f"The API answers '`tool_use` ids must be unique'; {TOOL_CALLS}.",
         "Give each tool_use its own id, and the same to its tool_result.",
-        ids_repeated(client_call, "a tool_use has no id, or that of an earlier one"),
-        renaming(client_call, client_result),
+        rulebook.ids_repeated(client_call, "a tool_use has no id, or that of an earlier one"),
+        rulebook.renaming(client_call, client_result),
     ),
     Rule(
         "results-have-calls",
@@ -288,7 +260,7 @@ RULES = (
         "The API answers 'Each `tool_result` block must have a corresponding `tool_use` block "
         f"in the previous message'; {TOOL_CALLS}.",
         "Drop the tool_result, or put back the message that asked for it.",
-        results_without_call(
+        rulebook.results_without_call(
             client_call,
             client_result,
             "a tool_result answers {result.call_id!r}, which nothing asks for",
@@ -301,7 +273,9 @@ RULES = (
         f"{TOOL_CALLS}: tool results immediately follow their tool uses, and come first in the "
         "content, before any text.",
         "Move the tool_result to the start of the next message of the user.",
-        results_astray(TOGETHER, "a tool_result is not first in what follows message {last}"),
+        rulebook.results_astray(
+            TOGETHER, "a tool_result is not first in what follows message {last}"
+        ),
         TOGETHER.repair,
     ),
     Rule(
@@ -310,7 +284,9 @@ RULES = (
         "The API answers '`tool_use` ids were found without `tool_result` blocks immediately "
         f"after'; {TOOL_CALLS}. A call at the very end may still be waiting.",
         "Add a tool_result for each tool_use that has none.",
-        calls_unanswered(TOGETHER, "tool_use {call.id!r} has no tool_result in the next message"),
+        rulebook.calls_unanswered(
+            TOGETHER, "tool_use {call.id!r} has no tool_result in the next message"
+        ),
         TOGETHER.repair,
     ),
     Rule(
@@ -319,8 +295,8 @@ RULES = (
         "The API answers 'The final block in an assistant message cannot be `thinking`'; "
         f"{THINKING}.",
         "Put back what followed the thinking, or leave the thinking out.",
-        as_check(_trailing_thoughts),
-        dropping(_trailing_thoughts),
+        rulebook.as_check(_trailing_thoughts),
+        rulebook.dropping(_trailing_thoughts),
     ),
     Rule(
         "cache-marks",
@@ -336,8 +312,8 @@ RULES = (
         PROVIDER,
         f"{MESSAGES}: the first message must be the user's.",
         "Put a message of the user in front.",
-        starts_with_user,
-        start_with_user,
+        rulebook.starts_with_user,
+        rulebook.start_with_user,
     ),
     Rule(
         "no-space-at-end",
@@ -358,7 +334,7 @@ SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 """Calls that the provider runs itself. Their results are in the same turn of the assistant."""
 
 
-class TyingSystem(Tying):
+class TyingSystem(base.Tying):
     """Ties what the system says to the user's message before it and the assistant's after it."""
 
     def __init__(self) -> None:
@@ -374,20 +350,20 @@ class TyingSystem(Tying):
         return tied
 
 
-class Anthropic(TiedByCalls):
+class Anthropic(base.TiedByCalls):
     """Reads and writes Anthropic messages."""
 
     name = "anthropic"
     rules: tuple[Rule, ...] = RULES
 
-    def tying(self) -> Tying:
+    def tying(self) -> base.Tying:
         """Tie results to their calls, thoughts to what followed, the system to its neighbours."""
         return TyingSystem()
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Parse one message."""
-        role = role_in(raw, ROLES)
-        parts = tuple(parts_of(raw.get("content"), _part))
+        role = base.role_in(raw, ROLES)
+        parts = tuple(base.parts_of(raw.get("content"), _part))
         if role is Role.USER and parts and all(part.function_response for part in parts):
             role = Role.TOOL
         return role, parts
@@ -475,7 +451,7 @@ def _written(part: Part) -> Json:
     if part.function_response:
         result = part.function_response
         block = {"type": "tool_result", "tool_use_id": result.call_id}
-        block["content"] = as_text(result.result)
+        block["content"] = base.as_text(result.result)
         return {**block, "is_error": True} if result.is_error else block
     if part.inline_data:
         return _written_media(part.inline_data)

@@ -13,34 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import is_
 
-from marksweep.dialects.base import (
-    Dialect,
-    Fault,
-    Json,
-    Messages,
-    Repaired,
-    Rule,
-    Slot,
-    TiedByCalls,
-    Tying,
-    Unreadable,
-    role_in,
-    with_parts,
-    word,
-)
+from marksweep.dialects import base, rulebook
+from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
 from marksweep.dialects.pairing import Together, anywhere, each_message, one_after
-from marksweep.dialects.rulebook import (
-    as_check,
-    calls_unanswered,
-    dropping,
-    dropping_empty,
-    results_astray,
-    results_without_call,
-    start_with_user,
-    starts_with_user,
-    system_as_user,
-    system_inside,
-)
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 PROVIDER = "gemini"
@@ -140,13 +115,13 @@ def _call_after_model(messages: Messages) -> Iterator[Fault]:
             yield Fault(i, "a content that calls follows another of the model")
 
 
-def join_calls(dialect: Dialect, messages: Messages) -> Repaired:
+def join_calls(dialect: base.Dialect, messages: Messages) -> base.Repaired:
     """Make one content of the model's text and the calls that follow it."""
     out: list[Message] = []
     faults: list[Fault] = []
     for i, message in enumerate(messages):
         if out and follows_model(out[-1], message):
-            out[-1] = with_parts(dialect, out[-1], [*out[-1].parts, *message.parts])
+            out[-1] = base.with_parts(dialect, out[-1], [*out[-1].parts, *message.parts])
             faults.append(Fault(i, "joined it to the content before"))
         else:
             out.append(message)
@@ -170,7 +145,7 @@ def _signature_missing(messages: Messages) -> Iterator[Fault]:
         yield Fault(slot.message, "the first functionCall of a step has no thoughtSignature")
 
 
-def _sign(dialect: Dialect, messages: Messages) -> Repaired:
+def _sign(dialect: base.Dialect, messages: Messages) -> base.Repaired:
     out = list(messages)
     slots = _unsigned(messages)
     for slot in slots:
@@ -179,7 +154,7 @@ def _sign(dialect: Dialect, messages: Messages) -> Repaired:
         raw = parts[slot.part].raw
         key = "thought_signature" if "function_call" in raw else "thoughtSignature"
         parts[slot.part] = Part(raw={**raw, key: NO_SIGNATURE})
-        out[slot.message] = with_parts(dialect, message, parts)
+        out[slot.message] = base.with_parts(dialect, message, parts)
     return out, [Fault(slot.message, "marked the call as not signed") for slot in slots]
 
 
@@ -189,16 +164,16 @@ RULES = (
         PROVIDER,
         f"{CONTENTS}: the role is user or model; a system prompt goes into systemInstruction.",
         "Put the text into the request's `systemInstruction`, or make it a content of the user.",
-        system_inside,
-        system_as_user(system_inside),
+        rulebook.system_inside,
+        rulebook.system_as_user(rulebook.system_inside),
     ),
     Rule(
         "parts-by-role",
         PROVIDER,
         f"{FUNCTION_CALLING}: the model's content calls, the user's responds.",
         "Drop the part, or move it to a content of the right role.",
-        as_check(_misplaced),
-        dropping(_misplaced),
+        rulebook.as_check(_misplaced),
+        rulebook.dropping(_misplaced),
     ),
     Rule(
         "parts-not-empty",
@@ -207,7 +182,7 @@ RULES = (
         f"parameter'; {CONTENTS}. A part that carries a signature may have an empty text.",
         "Drop the empty part or content.",
         _says_nothing,
-        dropping_empty(_says_nothing, _is_empty),
+        rulebook.dropping_empty(_says_nothing, _is_empty),
     ),
     Rule(
         "responses-have-calls",
@@ -215,7 +190,7 @@ RULES = (
         "The API answers 'Please ensure that function response turn comes immediately after a "
         f"function call turn'; {FUNCTION_CALLING}.",
         "Drop the functionResponse, or put back the content that called.",
-        results_without_call(
+        rulebook.results_without_call(
             named_call,
             named_result,
             "a functionResponse of {result.name!r}, which nothing asks for",
@@ -228,7 +203,9 @@ RULES = (
         "The API answers 'Please ensure that function response turn comes immediately after a "
         f"function call turn'; {FUNCTION_CALLING}.",
         "Move all responses into one content directly behind the calls.",
-        results_astray(TOGETHER, "a functionResponse is not in the turn after message {last}"),
+        rulebook.results_astray(
+            TOGETHER, "a functionResponse is not in the turn after message {last}"
+        ),
         TOGETHER.repair,
     ),
     Rule(
@@ -238,7 +215,7 @@ RULES = (
         f"the number of function call parts of the function call turn'; {FUNCTION_CALLING}. "
         "A call at the very end may still be waiting.",
         "Add a functionResponse for each call that has none.",
-        calls_unanswered(
+        rulebook.calls_unanswered(
             TOGETHER, "call of {call.name!r} has no functionResponse in the next turn"
         ),
         TOGETHER.repair,
@@ -258,8 +235,8 @@ RULES = (
         f"{CONTENTS}; a call in front breaks 'function call turn comes immediately after a user "
         "turn'.",
         "Put a content of the user in front.",
-        starts_with_user,
-        start_with_user,
+        rulebook.starts_with_user,
+        rulebook.start_with_user,
     ),
     Rule(
         "signatures-kept",
@@ -283,7 +260,7 @@ ROLES = {
 }
 
 
-class Gemini(TiedByCalls):
+class Gemini(base.TiedByCalls):
     """Reads and writes Gemini contents."""
 
     name = "gemini"
@@ -291,12 +268,12 @@ class Gemini(TiedByCalls):
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Parse one content."""
-        role = role_in(raw, ROLES, default="user")
+        role = base.role_in(raw, ROLES, default="user")
         given = raw.get("parts")
         if given is None:
             given = []
         if not isinstance(given, list):
-            raise Unreadable(f"parts is {type(given).__name__}; expected a list")
+            raise base.Unreadable(f"parts is {type(given).__name__}; expected a list")
         parts = tuple(map(_part, given))
         if role in (Role.USER, Role.TOOL):
             answers = bool(parts) and all(part.function_response for part in parts)
@@ -342,7 +319,7 @@ class Gemini(TiedByCalls):
         key = _key(part.raw, "functionCall")
         return _part({**part.raw, key: {**part.raw[key], "args": arguments}})
 
-    def tying(self) -> Tying:
+    def tying(self) -> base.Tying:
         """Tie results to their calls, and thoughts to what the model did next."""
         return TurnTying(named_call, named_result)
 
@@ -351,7 +328,7 @@ class Gemini(TiedByCalls):
         return follows_model(before, after)
 
 
-class TurnTying(Tying):
+class TurnTying(base.Tying):
     """Also keeps the user's content that began the newest turn.
 
     If calls of the turn are signed, the API requires signatures from there on. Without it the turn
@@ -391,7 +368,7 @@ def _part(block: Json) -> Part:
     if isinstance(block, str):
         return Part(text=block, raw={"text": block})
     if not isinstance(block, dict):
-        raise Unreadable(f"a part is {type(block).__name__}; expected an object")
+        raise base.Unreadable(f"a part is {type(block).__name__}; expected an object")
     called = _get(block, "functionCall")
     if isinstance(called, dict):
         name = word(called.get("name"))

@@ -10,37 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from marksweep.dialects.base import (
-    Calls,
-    Dialect,
-    Fault,
-    Json,
-    Messages,
-    Repaired,
-    Rule,
-    Slot,
-    TiedByCalls,
-    Unreadable,
-    as_text,
-    as_url,
-    call_of,
-    decoded,
-    encoded,
-    parts_of,
-    result_of,
-    role_in,
-    with_parts,
-    word,
-)
+from marksweep.dialects import base, rulebook
+from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
 from marksweep.dialects.pairing import Separate
-from marksweep.dialects.rulebook import (
-    calls_unanswered,
-    ids_repeated,
-    renaming,
-    repeated_ids,
-    results_astray,
-    results_without_call,
-)
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 PROVIDER = "openai_chat"
@@ -51,10 +23,10 @@ API_REFERENCE = "https://platform.openai.com/docs/api-reference/chat/create#chat
 SEPARATE = Separate()
 
 
-def _repeated_in_message(messages: Messages, calls: Calls) -> Iterator[Slot]:
+def _repeated_in_message(messages: Messages, calls: base.Calls) -> Iterator[Slot]:
     """Find calls without an id, or with that of another in the same message."""
     for i, message in enumerate(messages):
-        for slot in repeated_ids([message], calls):
+        for slot in rulebook.repeated_ids([message], calls):
             yield Slot(i, slot.part)
 
 
@@ -68,7 +40,7 @@ def _system_late(messages: Messages) -> Iterator[Fault]:
         yield Fault(i, "a system message comes after other messages")
 
 
-def _system_to_front(_: Dialect, messages: Messages) -> Repaired:
+def _system_to_front(_: base.Dialect, messages: Messages) -> base.Repaired:
     late = _late_system(messages)
     if not late:
         return list(messages), []
@@ -91,7 +63,7 @@ def _content_missing(messages: Messages) -> Iterator[Fault]:
             yield Fault(i, "a message has neither content nor tool calls")
 
 
-def _repair_content(dialect: Dialect, messages: Messages) -> Repaired:
+def _repair_content(dialect: base.Dialect, messages: Messages) -> base.Repaired:
     out = list(messages)
     faults = list(_content_missing(messages))
     for fault in faults:
@@ -100,7 +72,7 @@ def _repair_content(dialect: Dialect, messages: Messages) -> Repaired:
             parts = [dialect.with_result(message.parts[0], "")]
         else:
             parts = [*message.parts, Part(text="", raw="")]
-        out[fault.position] = with_parts(dialect, message, parts)
+        out[fault.position] = base.with_parts(dialect, message, parts)
     return out, [Fault(fault.position, "set empty content") for fault in faults]
 
 
@@ -129,12 +101,12 @@ RULES = (
         PROVIDER,
         f"{FUNCTION_CALLING}: each call has a unique id, by which its output is matched.",
         "Give each call of a message its own id, and the same id to its tool message.",
-        ids_repeated(
-            call_of,
+        rulebook.ids_repeated(
+            base.call_of,
             "a tool call has no id, or that of another in the same message",
             _repeated_in_message,
         ),
-        renaming(call_of, result_of, _repeated_in_message),
+        rulebook.renaming(base.call_of, base.result_of, _repeated_in_message),
     ),
     Rule(
         "results-have-calls",
@@ -142,8 +114,10 @@ RULES = (
         "The API answers \"messages with role 'tool' must be a response to a preceding message "
         f"with 'tool_calls'\"; {FUNCTION_CALLING}.",
         "Drop the tool message, or put back the assistant message that asked for it.",
-        results_without_call(
-            call_of, result_of, "a tool message answers {result.call_id!r}, which no call asks for"
+        rulebook.results_without_call(
+            base.call_of,
+            base.result_of,
+            "a tool message answers {result.call_id!r}, which no call asks for",
         ),
         SEPARATE.repair,
     ),
@@ -153,7 +127,9 @@ RULES = (
         "The API answers \"An assistant message with 'tool_calls' must be followed by tool "
         f"messages responding to each 'tool_call_id'\"; {FUNCTION_CALLING}.",
         "Move the tool message directly behind the assistant message that asked for it.",
-        results_astray(SEPARATE, "a tool message does not follow the call in message {last}"),
+        rulebook.results_astray(
+            SEPARATE, "a tool message does not follow the call in message {last}"
+        ),
         SEPARATE.repair,
     ),
     Rule(
@@ -162,7 +138,7 @@ RULES = (
         'The API answers "The following tool_call_ids did not have response messages"; '
         f"{FUNCTION_CALLING}. A call at the very end may still be waiting.",
         "Add a tool message for each call that has none.",
-        calls_unanswered(SEPARATE, "call {call.id!r} has no tool message"),
+        rulebook.calls_unanswered(SEPARATE, "call {call.id!r} has no tool message"),
         SEPARATE.repair,
     ),
 )
@@ -184,7 +160,7 @@ REASONING_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which compatible servers put the model's reasoning."""
 
 
-class OpenAIChat(TiedByCalls):
+class OpenAIChat(base.TiedByCalls):
     """Reads and writes chat completions messages."""
 
     name = "openai_chat"
@@ -192,14 +168,14 @@ class OpenAIChat(TiedByCalls):
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Parse one message."""
-        role = role_in(raw, ROLES)
+        role = base.role_in(raw, ROLES)
         content = raw.get("content")
         if role is Role.TOOL:
             name = word(raw.get("name"))
             call_id = word(raw.get("tool_call_id")) or _legacy_id(name)
             result = ToolResult(call_id, name, content)
             return role, (Part(function_response=result, raw=content),)
-        return role, (*_thoughts(raw), *parts_of(content, _part), *_calls(raw))
+        return role, (*_thoughts(raw), *base.parts_of(content, _part), *_calls(raw))
 
     def rebuild(self, raw: Json, parts: Sequence[Part]) -> Json:
         """Copy the message with these parts."""
@@ -232,7 +208,9 @@ class OpenAIChat(TiedByCalls):
             {
                 "role": "tool",
                 "tool_call_id": part.function_response.call_id,
-                "content": as_text(part.function_response.result) if part.raw is None else part.raw,
+                "content": base.as_text(part.function_response.result)
+                if part.raw is None
+                else part.raw,
             }
             for part in parts
             if part.function_response
@@ -285,7 +263,7 @@ class OpenAIChat(TiedByCalls):
         held = part.raw.get("function") if isinstance(part.raw, dict) else None
         if call is None or not isinstance(held, dict):
             return part
-        raw = {**part.raw, "function": {**held, "arguments": encoded(arguments)}}
+        raw = {**part.raw, "function": {**held, "arguments": base.encoded(arguments)}}
         return Part(function_call=FunctionCall(call.id, call.name, arguments), raw=raw)
 
 
@@ -317,19 +295,19 @@ def _thoughts(raw: dict[str, Json]) -> Iterator[Part]:
 def _calls(raw: dict[str, Json]) -> Iterator[Part]:
     calls = raw.get("tool_calls")
     if calls is not None and not isinstance(calls, list):
-        raise Unreadable(f"tool_calls is {type(calls).__name__}; expected a list")
+        raise base.Unreadable(f"tool_calls is {type(calls).__name__}; expected a list")
     for call in calls or ():
         if not isinstance(call, dict):
-            raise Unreadable(f"a tool call is {type(call).__name__}; expected an object")
+            raise base.Unreadable(f"a tool call is {type(call).__name__}; expected an object")
         held = call.get("function") or call.get("custom")
         held = held if isinstance(held, dict) else {}
-        args = decoded(held.get("arguments", held.get("input")))
+        args = base.decoded(held.get("arguments", held.get("input")))
         name = word(held.get("name"))
         yield Part(function_call=FunctionCall(word(call.get("id")), name, args), raw=call)
     legacy = raw.get("function_call")
     if isinstance(legacy, dict):
         name = word(legacy.get("name"))
-        call = FunctionCall(_legacy_id(name), name, decoded(legacy.get("arguments")))
+        call = FunctionCall(_legacy_id(name), name, base.decoded(legacy.get("arguments")))
         yield Part(function_call=call, raw=legacy)
 
 
@@ -347,15 +325,18 @@ def _written(part: Part) -> Json:
         return {"type": "text", "text": part.text}
     mime, data = part.inline_data.mime_type, part.inline_data.data
     if mime.startswith("image/"):
-        return {"type": "image_url", "image_url": {"url": as_url(mime, data)}}
+        return {"type": "image_url", "image_url": {"url": base.as_url(mime, data)}}
     if mime.startswith("audio/"):
         audio = {"data": data, "format": mime.removeprefix("audio/")}
         return {"type": "input_audio", "input_audio": audio}
-    return {"type": "file", "file": {"file_data": as_url(mime, data)}}
+    return {"type": "file", "file": {"file_data": base.as_url(mime, data)}}
 
 
 def _call(call: FunctionCall) -> Json:
-    function = {"name": call.name, "arguments": encoded(call.args if call.args is not None else {})}
+    function = {
+        "name": call.name,
+        "arguments": base.encoded(call.args if call.args is not None else {}),
+    }
     return {"id": call.id, "type": "function", "function": function}
 
 

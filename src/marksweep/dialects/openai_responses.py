@@ -9,34 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from marksweep.dialects.base import (
-    Dialect,
-    Fault,
-    Json,
-    Messages,
-    Repaired,
-    Rule,
-    TiedByCalls,
-    Unreadable,
-    as_text,
-    as_url,
-    call_of,
-    composed,
-    decoded,
-    encoded,
-    match,
-    parts_of,
-    result_of,
-    role_in,
-    word,
-)
+from marksweep.dialects import base, rulebook
+from marksweep.dialects.base import Fault, Json, Messages, Rule, word
 from marksweep.dialects.pairing import NO_RESULT, last_asking
-from marksweep.dialects.rulebook import (
-    drop_parts,
-    ids_repeated,
-    renaming,
-    results_without_call,
-)
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 PROVIDER = "openai_responses"
@@ -45,11 +20,13 @@ FUNCTION_CALLING = "https://platform.openai.com/docs/guides/function-calling"
 REASONING = "https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context"
 
 
-def _drop_outputs(dialect: Dialect, messages: Messages) -> Repaired:
-    orphans = match(messages).orphans
+def _drop_outputs(dialect: base.Dialect, messages: Messages) -> base.Repaired:
+    orphans = base.match(messages).orphans
     if not orphans:
         return list(messages), []
-    return drop_parts(dialect, messages, dict.fromkeys(orphans, "dropped an output without a call"))
+    return rulebook.drop_parts(
+        dialect, messages, dict.fromkeys(orphans, "dropped an output without a call")
+    )
 
 
 def _waiting_from(messages: Messages) -> int:
@@ -62,7 +39,7 @@ def _waiting_from(messages: Messages) -> int:
 
 def _missing(messages: Messages) -> list[int]:
     waiting = _waiting_from(messages)
-    return [slot.message for slot in match(messages).unanswered if slot.message < waiting]
+    return [slot.message for slot in base.match(messages).unanswered if slot.message < waiting]
 
 
 def _calls_unanswered(messages: Messages) -> Iterator[Fault]:
@@ -71,7 +48,7 @@ def _calls_unanswered(messages: Messages) -> Iterator[Fault]:
         yield Fault(i, f"call {call_id!r} has no output")
 
 
-def _add_outputs(dialect: Dialect, messages: Messages) -> Repaired:
+def _add_outputs(dialect: base.Dialect, messages: Messages) -> base.Repaired:
     missing = set(_missing(messages))
     out: list[Message] = []
     held: list[Message] = []
@@ -82,7 +59,7 @@ def _add_outputs(dialect: Dialect, messages: Messages) -> Repaired:
         out.append(message)
         if i in missing:
             part = dialect.answer(message.parts[0], NO_RESULT)
-            held += composed(dialect, Role.TOOL, [part], f"{message.message_id}.result")
+            held += base.composed(dialect, Role.TOOL, [part], f"{message.message_id}.result")
     faults = [
         Fault(i, f"added an output for {messages[i].function_calls[0].id!r}") for i in missing
     ]
@@ -107,7 +84,7 @@ def _reasoning_alone(messages: Messages) -> Iterator[Fault]:
         yield Fault(i, "a reasoning item is not followed by what the model said or did")
 
 
-def _drop_reasoning(_: Dialect, messages: Messages) -> Repaired:
+def _drop_reasoning(_: base.Dialect, messages: Messages) -> base.Repaired:
     loose = set(_loose_thoughts(messages))
     out = [message for i, message in enumerate(messages) if i not in loose]
     return out, [Fault(i, "dropped a reasoning item that stood alone") for i in sorted(loose)]
@@ -119,8 +96,8 @@ RULES = (
         PROVIDER,
         f"{FUNCTION_CALLING}: an output is matched to its call by call_id.",
         "Give each call its own call_id, and the same to its output.",
-        ids_repeated(call_of, "a call has no call_id, or that of an earlier call"),
-        renaming(call_of, result_of),
+        rulebook.ids_repeated(base.call_of, "a call has no call_id, or that of an earlier call"),
+        rulebook.renaming(base.call_of, base.result_of),
     ),
     Rule(
         "outputs-have-calls",
@@ -128,9 +105,9 @@ RULES = (
         "The API answers 'No tool call found for function call output with call_id …'; "
         f"{FUNCTION_CALLING}.",
         "Drop the output, or put back its call before it.",
-        results_without_call(
-            call_of,
-            result_of,
+        rulebook.results_without_call(
+            base.call_of,
+            base.result_of,
             "an output answers {result.call_id!r}, which no earlier call asks for",
         ),
         _drop_outputs,
@@ -180,7 +157,7 @@ OUTPUTS = {f"{kind}_output": kind for kind in CALLS}
 TEXTS = ("input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text")
 
 
-class OpenAIResponses(TiedByCalls):
+class OpenAIResponses(base.TiedByCalls):
     """Reads and writes Responses items."""
 
     name = "openai_responses"
@@ -189,13 +166,13 @@ class OpenAIResponses(TiedByCalls):
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Parse one item."""
         if not isinstance(raw, dict):
-            raise Unreadable(f"{type(raw).__name__} where an item object was expected")
+            raise base.Unreadable(f"{type(raw).__name__} where an item object was expected")
         kind = word(raw.get("type")) or ("message" if "role" in raw else "")
         if kind == "message":
-            return role_in(raw, ROLES), tuple(parts_of(raw.get("content"), _part))
+            return base.role_in(raw, ROLES), tuple(base.parts_of(raw.get("content"), _part))
         if kind in CALLS:
             name = word(raw.get("name")) or kind
-            call = FunctionCall(word(raw.get("call_id")), name, decoded(raw.get(CALLS[kind])))
+            call = FunctionCall(word(raw.get("call_id")), name, base.decoded(raw.get(CALLS[kind])))
             return Role.MODEL, (Part(function_call=call, raw=raw),)
         if kind in OUTPUTS:
             result = ToolResult(word(raw.get("call_id")), word(raw.get("name")), raw.get("output"))
@@ -204,7 +181,7 @@ class OpenAIResponses(TiedByCalls):
             return Role.MODEL, (Part(thought=_thought(raw), raw=raw),)
         if kind:
             return Role.MODEL, (Part(raw=raw),)
-        raise Unreadable("an item without type or role")
+        raise base.Unreadable("an item without type or role")
 
     def rebuild(self, raw: Json, parts: Sequence[Part]) -> Json:
         """Copy the item with these parts."""
@@ -231,12 +208,12 @@ class OpenAIResponses(TiedByCalls):
                 items.append(part.raw)
             elif part.function_call:
                 call = part.function_call
-                args = encoded(call.args if call.args is not None else {})
+                args = base.encoded(call.args if call.args is not None else {})
                 item = {"type": "function_call", "call_id": call.id, "name": call.name}
                 items.append({**item, "arguments": args})
             elif part.function_response:
                 result = part.function_response
-                output = as_text(result.result)
+                output = base.as_text(result.result)
                 item = {"type": "function_call_output", "call_id": result.call_id}
                 items.append({**item, "output": output})
         return items
@@ -264,7 +241,7 @@ class OpenAIResponses(TiedByCalls):
         """Replace what a function call asks for; other calls stay as they are."""
         if part.function_call is None or part.raw.get("type") != "function_call":
             return part
-        _, parts = self.read({**part.raw, "arguments": encoded(arguments)})
+        _, parts = self.read({**part.raw, "arguments": base.encoded(arguments)})
         return parts[0]
 
 
@@ -304,10 +281,10 @@ def _message(role: Role, parts: Sequence[Part]) -> Json:
         if part.inline_data is None:
             content.append({"type": "input_text", "text": part.text})
         elif part.inline_data.mime_type.startswith("image/"):
-            address = as_url(part.inline_data.mime_type, part.inline_data.data)
+            address = base.as_url(part.inline_data.mime_type, part.inline_data.data)
             content.append({"type": "input_image", "image_url": address})
         else:
-            address = as_url(part.inline_data.mime_type, part.inline_data.data)
+            address = base.as_url(part.inline_data.mime_type, part.inline_data.data)
             content.append({"type": "input_file", "file_data": address})
     return {"type": "message", "role": written, "content": content}
 

@@ -15,16 +15,8 @@ from typing import Protocol
 import msgspec
 
 from marksweep.errors import BadInput
-from marksweep.stores.graph.nouns import (
-    Alias,
-    Chunk,
-    Entity,
-    Kind,
-    Memory,
-    Mention,
-    Record,
-    Relation,
-)
+from marksweep.stores.graph import nouns
+from marksweep.stores.graph.nouns import Kind, Memory, Record
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -207,9 +199,9 @@ class GraphHit(msgspec.Struct, frozen=True):
     """A matching chunk with its memory. Higher scores are better."""
 
     memory: Memory
-    chunk: Chunk
+    chunk: nouns.Chunk
     score: float
-    entities: tuple[Entity, ...] = ()
+    entities: tuple[nouns.Entity, ...] = ()
     """Entities that the chunk mentions: links to its neighbours."""
 
 
@@ -297,7 +289,7 @@ def checked(workspace_id: str, records: Sequence[Record]) -> Sequence[Record]:
     return tuple(last.values())
 
 
-Item = Memory | Chunk | Entity | Mention | Relation | Alias
+Item = Memory | nouns.Chunk | nouns.Entity | nouns.Mention | nouns.Relation | nouns.Alias
 """An exported item; nodes come before the edges that join them."""
 
 
@@ -331,7 +323,9 @@ class GraphStore(Protocol):
         """Fetch whole memories in the requested order; unknown ids are omitted."""
         ...
 
-    def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
+    def find(
+        self, workspace_id: str, nodes: Nodes
+    ) -> tuple[Memory | nouns.Chunk | nouns.Entity, ...]:
         """Fetch nodes by id in any state; unknown ids are omitted."""
         ...
 
@@ -363,7 +357,7 @@ class GraphStore(Protocol):
         """
         ...
 
-    def entities(self, workspace_id: str) -> tuple[Entity, ...]:
+    def entities(self, workspace_id: str) -> tuple[nouns.Entity, ...]:
         """Fetch every live entity, sorted by id."""
         ...
 

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from marksweep.search.ranking import Fields, fields
+from marksweep.stores.graph import nouns
 from marksweep.stores.graph.base import (
     EPOCH,
     Definition,
@@ -25,15 +26,7 @@ from marksweep.stores.graph.base import (
     MemoryRow,
     Run,
 )
-from marksweep.stores.graph.nouns import (
-    Chunk,
-    Entity,
-    Memory,
-    Mention,
-    Record,
-    Relation,
-    Scalar,
-)
+from marksweep.stores.graph.nouns import Chunk, Entity, Memory, Record
 
 Cell = str | int | float | None
 Row = tuple[Cell, ...]
@@ -63,7 +56,7 @@ FILE_COLUMNS = (
 )  # fmt: skip
 
 _tags = msgspec.json.Decoder(tuple[str, ...])
-_metadata = msgspec.json.Decoder(dict[str, Scalar])
+_metadata = msgspec.json.Decoder(dict[str, nouns.Scalar])
 _numbers = msgspec.json.Decoder(list[int])
 _lines = msgspec.json.Decoder(tuple[int, ...])
 
@@ -135,7 +128,7 @@ def memory_row(memory: Memory) -> Row:
     )
 
 
-def _plain_metadata(metadata: dict[str, Scalar]) -> dict[str, Scalar]:
+def _plain_metadata(metadata: dict[str, nouns.Scalar]) -> dict[str, nouns.Scalar]:
     return {
         plain(key): plain(value) if isinstance(value, str) else value
         for key, value in sorted(metadata.items())
@@ -248,7 +241,7 @@ def is_asked(name: str, last_part: str, names: Collection[str], query: LinkQuery
     return unresolved and any("." in each and bare(each) == name for each in names)
 
 
-def relation_row(relation: Relation) -> Row:
+def relation_row(relation: nouns.Relation) -> Row:
     """Convert a relation to a row in RELATION_COLUMNS order."""
     return (
         plain(relation.source_id),
@@ -259,10 +252,10 @@ def relation_row(relation: Relation) -> Row:
     )
 
 
-def relation_of(row: Row) -> Relation:
+def relation_of(row: Row) -> nouns.Relation:
     """Read a relation from a row in RELATION_COLUMNS order."""
     source, target, relation, memory_id, lines = row
-    return Relation(
+    return nouns.Relation(
         str(source), str(target), str(relation), str(memory_id), _lines.decode(str(lines or "[]"))
     )
 
@@ -363,14 +356,14 @@ def records(
     wanted: Iterable[str],
     memories: Mapping[str, Memory],
     chunks: Iterable[Chunk],
-    relations: Iterable[Relation],
+    relations: Iterable[nouns.Relation],
     mentioned: Mentioned,
 ) -> tuple[Record, ...]:
     """Build a record for each requested memory that exists, in that order."""
     chunks_of: defaultdict[str, list[Chunk]] = defaultdict(list)
     for chunk in sorted(chunks, key=lambda chunk: (chunk.position, chunk.chunk_id)):
         chunks_of[chunk.memory_id].append(chunk)
-    relations_of: defaultdict[str, list[Relation]] = defaultdict(list)
+    relations_of: defaultdict[str, list[nouns.Relation]] = defaultdict(list)
     for relation in relations:
         relations_of[relation.memory_id].append(relation)
     return tuple(
@@ -381,7 +374,10 @@ def records(
 
 
 def _record(
-    memory: Memory, chunks: Sequence[Chunk], relations: Sequence[Relation], mentioned: Mentioned
+    memory: Memory,
+    chunks: Sequence[Chunk],
+    relations: Sequence[nouns.Relation],
+    mentioned: Mentioned,
 ) -> Record:
     mentions = [(c.chunk_id, entity) for c in chunks for entity in mentioned.get(c.chunk_id, ())]
     entities = {entity.entity_id: entity for _, entity in mentions}
@@ -389,7 +385,7 @@ def _record(
         memory=memory,
         chunks=tuple(chunks),
         entities=tuple(entities[each] for each in sorted(entities)),
-        mentions=tuple(Mention(chunk_id, entity.entity_id) for chunk_id, entity in mentions),
+        mentions=tuple(nouns.Mention(chunk_id, entity.entity_id) for chunk_id, entity in mentions),
         relations=tuple(relations),
     )
 

@@ -11,16 +11,8 @@ import pytest
 from marksweep.errors import StoreError
 from marksweep.model import Stashed
 from marksweep.stores.base import Stash, Store
-from marksweep.testing.contracts.handles import (
-    HOSTILE_NAMES,
-    NOON,
-    Handles,
-    Opener,
-    Torn,
-    later,
-    segment,
-    stashed,
-)
+from marksweep.testing.contracts import handles
+from marksweep.testing.contracts.handles import Handles, Opener, segment, stashed
 from marksweep.testing.contracts.segments import FULL
 
 
@@ -28,14 +20,16 @@ class StashContract(Handles):
     """What every stash must do."""
 
     def test_an_entry_comes_back_as_it_was(self, store: Store, another: Opener) -> None:
-        entry = Stashed(FULL, "plan", NOON, "why", expires_at=later(days=7), replaced_by="short")
+        entry = Stashed(
+            FULL, "plan", handles.NOON, "why", expires_at=handles.later(days=7), replaced_by="short"
+        )
         store.stash.put("w", [entry])
         assert another().stash.get("w", ["full"]) == (entry,)
 
     def test_an_empty_stash_has_nothing(self, stash: Stash) -> None:
         assert stash.get("w", ["a"]) == ()
         assert stash.of_plan("w", "plan") == ()
-        assert stash.expired("w", NOON) == ()
+        assert stash.expired("w", handles.NOON) == ()
         assert stash.count("w") == 0
         stash.remove("w", "plan", ["a"])
 
@@ -114,12 +108,12 @@ class StashContract(Handles):
         assert store.stash.get("w", ["a", "b"]) == (stashed("b"),)
 
     def test_deletions_become_final_at_their_moment(self, stash: Stash) -> None:
-        soon = msgspec.structs.replace(stashed("soon"), expires_at=later(hours=1))
-        late = msgspec.structs.replace(stashed("late"), expires_at=later(hours=2))
+        soon = msgspec.structs.replace(stashed("soon"), expires_at=handles.later(hours=1))
+        late = msgspec.structs.replace(stashed("late"), expires_at=handles.later(hours=2))
         stash.put("w", [late, soon, stashed("never")])
-        assert stash.expired("w", later(hours=1) - timedelta(microseconds=1)) == ()
-        assert stash.expired("w", later(hours=1)) == (soon,)
-        assert stash.expired("w", later(days=999)) == (late, soon)
+        assert stash.expired("w", handles.later(hours=1) - timedelta(microseconds=1)) == ()
+        assert stash.expired("w", handles.later(hours=1)) == (soon,)
+        assert stash.expired("w", handles.later(days=999)) == (late, soon)
 
     def test_stashes_are_apart(self, stash: Stash) -> None:
         stash.put("one", [stashed("a", text="first")])
@@ -129,11 +123,11 @@ class StashContract(Handles):
         assert stash.count("one") == 1
         assert stash.count("two") == 0
 
-    @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
+    @pytest.mark.parametrize("name", handles.HOSTILE_NAMES, ids=ascii)
     def test_hostile_names_are_names_in_the_stash(
         self, store: Store, another: Opener, name: str
     ) -> None:
-        entry = Stashed(segment(name, "words"), name, NOON, name, replaced_by=name)
+        entry = Stashed(segment(name, "words"), name, handles.NOON, name, replaced_by=name)
         store.stash.put(name, [entry, stashed("plain", "plan-0")])
         again = another().stash
         assert again.get(name, [name]) == (entry,)
@@ -144,7 +138,7 @@ class StashContract(Handles):
     def test_a_put_that_fails_halfway_leaves_nothing(self, stash: Stash) -> None:
         stash.put("w", [stashed("a", text="old")])
         with pytest.raises(RuntimeError, match="torn"):
-            stash.put("w", Torn([stashed("a", text="new"), stashed("b"), stashed("c")]))
+            stash.put("w", handles.Torn([stashed("a", text="new"), stashed("b"), stashed("c")]))
         assert stash.get("w", ["a", "b", "c"]) == (stashed("a", text="old"),)
 
     def test_a_closed_stash_refuses(self, store: Store) -> None:

@@ -6,19 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from marksweep.stores.graph import nouns
 from marksweep.stores.graph.base import Copy, Nodes, checked
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
-from marksweep.stores.graph.nouns import (
-    Alias,
-    Chunk,
-    Entity,
-    Memory,
-    Mention,
-    Record,
-    Relation,
-    chunk_ids,
-)
+from marksweep.stores.graph.nouns import Memory, Record
 from marksweep.stores.graph.rows import (
     Cell,
     Row,
@@ -86,7 +78,7 @@ def copy(db: Connection, workspace_id: str, copies: Sequence[Copy]) -> tuple[str
     for source, memory in wanted:
         rows = chunks_of[source]
         places = ((int(a or 0), int(b or 0), str(c)) for _, a, b, c in rows)
-        names = chunk_ids(memory.memory_id, places)
+        names = nouns.chunk_ids(memory.memory_id, places)
         memory_id = plain(memory.memory_id)
         copied[memory_id] = [[str(r[0]), n, memory_id] for r, n in zip(rows, names, strict=True)]
     pairs = {"rows": [pair for one in copied.values() for pair in one]}
@@ -119,28 +111,28 @@ def memory_cells(memory: Memory) -> list[object]:
     return [*memory_row(memory), [plain(tag) for tag in memory.tags]]
 
 
-def chunk_cells(chunk: Chunk, memory: Memory | None, words: str = "") -> list[object]:
+def chunk_cells(chunk: nouns.Chunk, memory: Memory | None, words: str = "") -> list[object]:
     """Convert a chunk to its columns, followed by its search words."""
     found = fields_of(memory, chunk, words=words)
     return [*chunk_row(chunk), *found, bare(chunk.symbol), *found.sizes]
 
 
-def entity_cells(entity: Entity) -> list[object]:
+def entity_cells(entity: nouns.Entity) -> list[object]:
     """Convert an entity to its columns, followed by the last part of its name."""
     return [*entity_row(entity), bare(entity.name, entity.kind)]
 
 
-def mention_cells(mentions: Iterable[Mention]) -> list[list[str]]:
+def mention_cells(mentions: Iterable[nouns.Mention]) -> list[list[str]]:
     """Convert mentions to rows, without duplicates."""
     return [[plain(m.chunk_id), plain(m.entity_id)] for m in dict.fromkeys(mentions)]
 
 
-def relation_cells(relations: Iterable[Relation]) -> list[Row]:
+def relation_cells(relations: Iterable[nouns.Relation]) -> list[Row]:
     """Convert relations to rows, without duplicates."""
     return [relation_row(r) for r in dict.fromkeys(relations)]
 
 
-def alias_cells(aliases: Iterable[Alias]) -> list[list[str]]:
+def alias_cells(aliases: Iterable[nouns.Alias]) -> list[list[str]]:
     """Convert aliases to rows."""
     return [[plain(a.entity_id), plain(a.keep_id), plain(a.name), a.kind] for a in aliases]
 
