@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -63,115 +63,68 @@ class Detail(msgspec.Struct, frozen=True):
     """False: it was swept, and can be restored."""
 
 
-class Source(Protocol):
-    """One heap, for one caller at a time."""
-
-    def version(self, since: int) -> int:
-        """Return a number that grows with every change; `since` is the last one returned."""
-        ...
-
-    def look(self) -> Look:
-        """Return everything, and what keeps it."""
-        ...
-
-    def read(self, name: str) -> Detail:
-        """Return one item with its whole text."""
-        ...
-
-    def find(self, words: str, limit: int) -> tuple[str, ...]:
-        """List live items with these words, best first."""
-        ...
-
-    def swept(self, words: str, limit: int) -> tuple[Stashed, ...]:
-        """Return what was swept and can be restored: best first, or newest first without words."""
-        ...
-
-    def swept_count(self) -> int:
-        """Count what was swept and can be restored."""
-        ...
-
-    def journal(self, events: tuple[Event, ...], limit: int) -> tuple[Entry, ...]:
-        """Return what was done, newest first."""
-        ...
-
-    def plan(self, target: int | None) -> Plan:
-        """Make a plan, and save it."""
-        ...
-
-    def saved(self, plan_id: str) -> Plan:
-        """Fetch a plan."""
-        ...
-
-    def collect(self, plan_id: str) -> Report:
-        """Do exactly what a plan says."""
-        ...
-
-    def undo(self, plan_id: str) -> tuple[str, ...]:
-        """Reverse a whole sweep."""
-        ...
-
-    def restore(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Restore some of what was swept."""
-        ...
-
-    def pin(self, name: str) -> None:
-        """Protect something from every collection."""
-        ...
-
-    def unpin(self, name: str) -> None:
-        """Remove the protection."""
-        ...
-
-
 class _Stored:
     """What the working set and a conversation share: their operations and their store."""
 
     face: Segments | Conversation
 
     def live(self, name: str) -> Segment | None:
+        """Fetch what is live under a name."""
         raise NotImplementedError
 
     def version(self, since: int) -> int:
+        """Return a number that grows with every change; `since` is the last one returned."""
         return self.face.store.segments.changes(self.face.workspace, since).version
 
     def read(self, name: str) -> Detail:
+        """Return one item with its whole text."""
         live, why = self.live(name), self.face.why(name)
         return Detail(live or self._swept_segment(name), why, live is not None)
 
     def find(self, words: str, limit: int) -> tuple[str, ...]:
+        """List live items with these words, best first."""
         query = Query(words=words, limit=limit)
         hits = self.face.store.segments.search(self.face.workspace, query)
         return tuple(hit.found.segment_id for hit in hits)
 
     def swept(self, words: str, limit: int) -> tuple[Stashed, ...]:
+        """Return what can be restored: best first, or newest first without words."""
         query = Query(words=words, limit=limit)
         hits = search_stash(self.face.store.stash, self.face.workspace, query)
         return tuple(hit.found for hit in hits)
 
     def swept_count(self) -> int:
+        """Count what was swept and can be restored."""
         return self.face.store.stash.count(self.face.workspace)
 
     def journal(self, events: tuple[Event, ...], limit: int) -> tuple[Entry, ...]:
+        """Return what was done, newest first."""
         return self.face.store.journal.read(self.face.workspace, events=events, limit=limit)
 
     def plan(self, target: int | None) -> Plan:
+        """Make a plan, and save it."""
         plan = self.face.plan(target_tokens=target)
         self.face.save(plan)
         return plan
 
     def saved(self, plan_id: str) -> Plan:
+        """Fetch a plan."""
         return self.face.saved(plan_id)
 
     def undo(self, plan_id: str) -> tuple[str, ...]:
+        """Reverse a whole sweep."""
         return self.face.undo(plan_id)
 
     def restore(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Restore some of what was swept."""
         return self.face.restore(*names)
 
     def pin(self, name: str) -> None:
+        """Protect something from every collection."""
         self.face.pin(name, by=ACTOR)
 
     def unpin(self, name: str) -> None:
+        """Remove the protection."""
         self.face.unpin(name)
 
     def _swept_segment(self, name: str) -> Segment:
@@ -410,6 +363,10 @@ class Remembered:
     def unpin(self, name: str) -> None:
         """Unpin."""
         self._memory.unpin(_memories(name), workspace_id=self._workspace)
+
+
+Source = WorkingSet | Talk | Remembered
+"""One heap, for one caller at a time."""
 
 
 def _memories(*names: str) -> tuple[str, ...]:
