@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count as numbered
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -64,6 +65,16 @@ _NUMBERED = re.compile(r"(.*)~([1-9]\d*)", re.DOTALL)
 
 Taken = Callable[[str], bool]
 """Whether an id is in use, live or in the stash."""
+
+
+class FocusArgs(NamedTuple):
+    """What an agent says it works on: the arguments of `Segments.focus`."""
+
+    task: str | None = None
+    file: str | None = None
+    lines: tuple[int, int] | None = None
+    open_files: tuple[str, ...] = ()
+    breakpoints: tuple[tuple[str, int], ...] = ()
 
 
 class Segments:

@@ -14,13 +14,13 @@ from rich.text import Text
 
 from marksweep.cli import render, sessions, transcripts
 from marksweep.cli.common import (
-    At,
     CommandContext,
     Progress,
     at_options,
     in_workspace,
     price_options,
     progress,
+    refuse_focus,
     say,
     settings,
 )
@@ -33,6 +33,7 @@ from marksweep.model import Candidate, Plan
 from marksweep.money import ModelPrice, dollars, price_of
 from marksweep.preview import Change, Missed, largest_changes, likely_missed
 from marksweep.reading import DEAD, DeadWeight, Reading, dead_weight
+from marksweep.segments import FocusArgs
 from marksweep.settings import Settings
 from marksweep.sizes import Size
 from marksweep.strategies.registry import DEAR, TIER, Choice, warnings_of
@@ -151,7 +152,7 @@ def command(
     dialect: str | None,
     model: str,
     price: str | None,
-    at: At,
+    at: FocusArgs,
     cli: CommandContext,
 ) -> None:
     """Show who uses the window, what is dead weight and why. Nothing is changed.
@@ -166,8 +167,8 @@ def command(
                marksweep analyze --workspace shop --breakpoint src/app.py:42
     """
     paid = price_of(model, price)
-    at.refuse_for(transcript)
-    if transcript is None and not cli.store and not cli.workspace and at == At():
+    refuse_focus(at, transcript)
+    if transcript is None and not cli.store and not cli.workspace and at == FocusArgs():
         session = sessions.newest(Path.cwd())
         transcript = str(session) if session else None
         if session is None and not cli.as_json:
@@ -181,7 +182,7 @@ def command(
     cli.emit(found, None if cli.as_json else _render(transcript, found))
 
 
-def _working_set(cli: CommandContext, at: At) -> None:
+def _working_set(cli: CommandContext, at: FocusArgs) -> None:
     context = cli.segments(at)
     plan, cold, budget = context.plan(), context.cold_but_important(), context.budget
     parts = [

@@ -13,13 +13,13 @@ from rich.console import Group
 from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
     NOTHING,
-    At,
     CommandContext,
     at_options,
     confirmed,
     errors,
     in_workspace,
     progress,
+    refuse_focus,
     say,
     settings,
 )
@@ -28,6 +28,7 @@ from marksweep.dialects import Skipped
 from marksweep.errors import BadInput
 from marksweep.model import Plan, Report
 from marksweep.reading import Reading
+from marksweep.segments import FocusArgs
 from marksweep.settings import Conversation, Window
 from marksweep.sizes import Size
 from marksweep.strategies.registry import DEAR, TIER
@@ -67,7 +68,7 @@ def command(
     write: bool,
     plan_id: str | None,
     yes: bool,
-    at: At,
+    at: FocusArgs,
     cli: CommandContext,
 ) -> int:
     """Show the plan, and carry it out.
@@ -88,7 +89,7 @@ def command(
     Examples:  marksweep collect session.jsonl --limit 32k -o smaller.jsonl
                marksweep collect --workspace shop --breakpoint src/app.py:42
     """
-    at.refuse_for(transcript)
+    refuse_focus(at, transcript)
     if transcript is None:
         if output is not None or write or dialect is not None:
             raise BadInput("-o, --write and --dialect need a transcript. Name one.")
@@ -166,7 +167,7 @@ def _working_set(
     limit: str | None,
     plan_id: str | None,
     strategy: str | None,
-    at: At,
+    at: FocusArgs,
     *,
     yes: bool,
 ) -> int:

@@ -27,7 +27,7 @@ from marksweep.cli import render
 from marksweep.core.roots import breakpoint_at
 from marksweep.errors import BadInput, MarksweepError, NotFound, Refused, StoreError
 from marksweep.money import AS_OF, MODEL, MODELS
-from marksweep.segments import Segments
+from marksweep.segments import FocusArgs, Segments
 from marksweep.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -72,22 +72,13 @@ def settings(store: str | None = None) -> Settings:
     return load_settings(explicit={"store": {"location": store}} if store else None)
 
 
-class At(NamedTuple):
-    """What the agent is working on, whose segments stay: --task, --breakpoint and the like."""
-
-    task: str | None = None
-    file: str | None = None
-    lines: tuple[int, int] | None = None
-    open_files: tuple[str, ...] = ()
-    breakpoints: tuple[tuple[str, int], ...] = ()
-
-    def refuse_for(self, transcript: str | None) -> None:
-        """Refuse these options for a transcript."""
-        if transcript is not None and self != At():
-            raise BadInput(
-                "--task, --active-file, --open-file and --breakpoint are for the working set. "
-                f"Leave them out, or leave {transcript} out."
-            )
+def refuse_focus(at: FocusArgs, transcript: str | None) -> None:
+    """Refuse the options for what the agent works on if there is a transcript."""
+    if transcript is not None and at != FocusArgs():
+        raise BadInput(
+            "--task, --active-file, --open-file and --breakpoint are for the working set. "
+            f"Leave them out, or leave {transcript} out."
+        )
 
 
 def at_options(function: F) -> F:
@@ -107,7 +98,7 @@ def at_options(function: F) -> F:
         breakpoints: tuple[str, ...],
         **given: object,
     ) -> object:
-        at = At(task, file, lines, open_files, tuple(map(breakpoint_at, breakpoints)))
+        at = FocusArgs(task, file, lines, open_files, tuple(map(breakpoint_at, breakpoints)))
         return function(at=at, **given)
 
     return cast("F", call)
@@ -124,7 +115,7 @@ class CommandContext(NamedTuple):
         """Read the settings."""
         return settings(self.store)
 
-    def segments(self, at: At = At()) -> Segments:  # noqa: B008
+    def segments(self, at: FocusArgs = FocusArgs()) -> Segments:  # noqa: B008
         """Open the working set; it is closed when the command ends."""
         found = self.settings()
         context = Segments(self.store, workspace=self.workspace, settings=found, actor="cli")
@@ -132,7 +123,7 @@ class CommandContext(NamedTuple):
         if found.memory.keeps_segments:
             with self.memory(self.store or "") as (memory, _):
                 context.keep(memory.cited_segments(workspace_id=context.workspace))
-        if at != At():
+        if at != FocusArgs():
             context.focus(**at._asdict())
         return context
 

@@ -8,12 +8,18 @@ from pathlib import Path
 import click
 
 from marksweep.cli import transcripts
-from marksweep.cli.common import At, CommandContext, at_options, store_option, workspace_option
+from marksweep.cli.common import (
+    CommandContext,
+    at_options,
+    refuse_focus,
+    store_option,
+    workspace_option,
+)
 from marksweep.cli.common import command as make_command
 from marksweep.errors import BadInput
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.reading import Reading
-from marksweep.segments import Segments
+from marksweep.segments import FocusArgs, Segments
 from marksweep.sizes import Size
 from marksweep.web.heaps import Heaps
 from marksweep.web.picture import Shown, alone
@@ -52,7 +58,7 @@ def command(
     heap: str,
     by: str,
     width: int,
-    at: At,
+    at: FocusArgs,
     store: str | None,
     workspace: str | None,
 ) -> None:
@@ -68,7 +74,7 @@ def command(
     """
     cli = CommandContext(store, workspace)
     tokens = _tokens(limit)
-    at.refuse_for(transcript)
+    refuse_focus(at, transcript)
     heaps = _transcript(transcript, tokens, cli) if transcript else _stored(tokens, cli, at)
     if svg is not None:
         _write(svg, _drawn(heaps, heap, By(by), width))
@@ -98,14 +104,14 @@ def _transcript(transcript: str, limit: int | None, cli: CommandContext) -> Heap
     return one_conversation(talk)
 
 
-def _stored(limit: int | None, cli: CommandContext, at: At) -> Heaps:
+def _stored(limit: int | None, cli: CommandContext, at: FocusArgs) -> Heaps:
     """Return what is in the store, which is closed with the command."""
     settings = cli.settings()
     memory = KnowledgeGraph.open(settings=settings, store=cli.store or "", actor="web")
     click.get_current_context().call_on_close(memory.close)
 
     def focus(segments: Segments) -> None:
-        if at != At():
+        if at != FocusArgs():
             segments.focus(**at._asdict())
 
     stored = Stored(memory.store, settings, lambda: memory, limit=limit, focus=focus)

@@ -14,7 +14,6 @@ from rich.console import Group
 from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
     NOTHING,
-    At,
     CommandContext,
     at_options,
     in_workspace,
@@ -22,6 +21,7 @@ from marksweep.cli.common import (
 from marksweep.cli.common import command as make_command
 from marksweep.errors import NotFound
 from marksweep.model import Event
+from marksweep.segments import FocusArgs
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -279,7 +279,7 @@ def undo(plan_or_file: str, cli: CommandContext) -> None:
 @click.argument("segment_id")
 @at_options
 @in_workspace
-def why(segment_id: str, at: At, cli: CommandContext) -> None:
+def why(segment_id: str, at: FocusArgs, cli: CommandContext) -> None:
     """Say what keeps a segment, or why it is gone.
 
     Example:  marksweep why s17 --breakpoint src/app.py:42

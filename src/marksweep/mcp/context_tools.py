@@ -13,10 +13,9 @@ from marksweep.core.budget import Budget
 from marksweep.core.roots import breakpoint_at
 from marksweep.errors import BadInput
 from marksweep.mcp.asking import CurrentWorkspace
-from marksweep.mcp.server_state import FocusArgs
 from marksweep.mcp.tool import ADDS, READS, SETS, Answer, Ctx, StrictTool
 from marksweep.model import Event, GCPolicy, Hold, Link, Reference, Segment, Stashed, utc_now
-from marksweep.segments import Segments
+from marksweep.segments import FocusArgs, Segments
 
 LONGEST_TEXT = 2_000_000
 """Maximum characters of one segment."""

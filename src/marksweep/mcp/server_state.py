@@ -20,7 +20,7 @@ from marksweep.errors import BadInput, Refused, StoreError
 from marksweep.graph.place import ProjectPaths, place_of
 from marksweep.monitoring import Monitor, Reading, cause_of
 from marksweep.paths import expanded
-from marksweep.segments import Segments
+from marksweep.segments import FocusArgs, Segments
 from marksweep.settings import Settings, load_settings
 from marksweep.stores.base import Store
 from marksweep.stores.open import open_store
@@ -61,16 +61,6 @@ ACCESS: ContextVar[Access] = ContextVar("marksweep_access", default=Access())  #
 """The access of the current request. Not set on stdio: the client started us."""
 
 
-class FocusArgs(msgspec.Struct, frozen=True):
-    """What the agent says it works on."""
-
-    task: str | None = None
-    file: str | None = None
-    lines: tuple[int, int] | None = None
-    open_files: tuple[str, ...] = ()
-    breakpoints: tuple[tuple[str, int], ...] = ()
-
-
 class Workspace:
     """An open workspace: one caller at a time, with settings that can be changed."""
 
@@ -101,7 +91,7 @@ class Workspace:
     def focus(self, args: FocusArgs) -> None:
         """Set what the agent works on; a change of settings keeps it."""
         with self._guard:
-            self._look(self._segments, args)
+            self._segments.focus(**args._asdict())
             self._focus_args = args
 
     def keep(self, cited: Mapping[str, str]) -> None:
@@ -114,15 +104,6 @@ class Workspace:
         with self._guard:
             return self._segments.current_focus()
 
-    def _look(self, segments: Segments, at: FocusArgs) -> None:
-        segments.focus(
-            task=at.task,
-            file=at.file,
-            lines=at.lines,
-            open_files=at.open_files,
-            breakpoints=at.breakpoints,
-        )
-
     def configure(self, changes: Changes) -> Settings:
         """Change settings until this server ends; return those now in force."""
         with self._guard:
@@ -131,7 +112,7 @@ class Workspace:
                 for group in {**self._changes, **changes}
             }
             segments = self._open(merged)
-            self._look(segments, self._focus_args)
+            segments.focus(**self._focus_args._asdict())
             self._segments, self._changes = segments, merged
             return self._segments.settings
 
