@@ -83,7 +83,7 @@ def test_files_that_others_may_read_are_made_private(tmp_path: Path, name: str) 
     assert checks("--store", name)["permissions"]["mend"]
     (tmp_path / name).chmod(0o644)
     repaired = checks("--store", name, "--repair", "--yes")
-    assert repaired["permissions"]["found"] == "repaired: yours alone"
+    assert repaired["permissions"]["found"] == "repaired: readable by you only"
     assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
     assert checks("--store", name)["permissions"]["ok"]
 

@@ -108,7 +108,7 @@ def recall(
             limit=limit,
             tokens=tokens,
         )
-    shown = Group(*(_recalled(each) for each in found)) if found else render.line("nothing fits")
+    shown = Group(*(_recalled(each) for each in found)) if found else render.line("nothing found")
     cli.emit(found, shown)
     return 0 if found else NOTHING
 
@@ -124,7 +124,7 @@ def _recalled(each: Recalled) -> RenderableType:
 
 @make_command("forget")
 @click.argument("ids", nargs=-1, required=True)
-@click.option("--restore", is_flag=True, help="Take back instead.")
+@click.option("--restore", is_flag=True, help="Restore instead.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
 def forget(ids: tuple[str, ...], restore: bool, yes: bool, cli: CommandContext) -> int:

@@ -20,7 +20,7 @@ COMMANDS = {
     "wrap": ("wrap:command", "Run an agent through its own proxy."),
     "swept": ("swept:command", "Find what the proxy swept, by id or by words."),
     "plugin": ("plugin:plugin", "Write a ready plugin for an agent."),
-    "hook": ("plugin:hook", "Do what a plugin's hook asks for."),
+    "hook": ("plugin:hook", "Run the hook of an agent's plugin."),
     "index": ("memory:index", "Index a codebase into memory, reading only what changed."),
     "watch": ("memory:watch", "Index a codebase after every change, until stopped."),
     "search": ("memory:search", "Search memory."),

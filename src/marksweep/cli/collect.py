@@ -39,7 +39,7 @@ class TranscriptPlan(Plan, frozen=True):
     """What a collection of a transcript would do, and what of the file cannot be read."""
 
     skipped: tuple[Skipped, ...] = ()
-    """Lines and messages that are kept as they are, in their places."""
+    """Lines and messages that are kept unchanged, in their places."""
 
 
 @make_command("collect")
@@ -71,7 +71,7 @@ def command(
     at: FocusArgs,
     cli: CommandContext,
 ) -> int:
-    """Show the plan, and carry it out.
+    """Show the plan, and apply it.
 
     With TRANSCRIPT the result goes to --output, to the file itself with --write, or for - to
     standard output; without any of these only the plan is shown. Without TRANSCRIPT the working set
@@ -138,7 +138,7 @@ def _transcript(
         advance(2, 3, "planning")
         plan = reading.conversation.plan()
     is_stream = name == transcripts.STDIN and output is None
-    shown = Group(render.plan(plan), *render.skipped(history.skipped, "kept as they are"))
+    shown = Group(render.plan(plan), *render.skipped(history.skipped, "kept unchanged"))
     if is_stream:
         errors().print(shown)
     else:

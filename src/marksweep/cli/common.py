@@ -43,7 +43,7 @@ store_option = click.option(
     metavar="WHERE",
     help="A .db or .json file, a folder, or redis://…; default: the settings.",
 )
-workspace_option = click.option("--workspace", metavar="NAME", help="Whose segments.")
+workspace_option = click.option("--workspace", metavar="NAME", help="Default: the settings.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 

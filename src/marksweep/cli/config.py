@@ -74,7 +74,7 @@ class Trusted(msgspec.Struct, frozen=True):
 
 
 @make_command("trust")
-@click.option("--revoke", is_flag=True, help="Take back what was agreed to for this project.")
+@click.option("--revoke", is_flag=True, help="Revoke what was agreed to for this project.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def trust(revoke: bool, yes: bool, as_json: bool) -> None:

@@ -247,7 +247,7 @@ def _files(path: Path) -> Iterator[Finding]:
         check = Check("permissions", found, ok=False, mend="make them readable by you only")
         yield Finding(check, lambda: _private(path), path)
     else:
-        yield Finding(Check("permissions", "yours alone", ok=True))
+        yield Finding(Check("permissions", "readable by you only", ok=True))
     if left := health.stale_drafts(path):
         names = ", ".join(file.name for file in left)
         check = Check("leftovers", f"of a killed process: {names}", ok=False, mend="remove them")
@@ -286,7 +286,7 @@ def _content(what: str, where: str) -> Iterator[Finding]:
 
 def _private(path: Path) -> str:
     health.make_private(path)
-    return "repaired: yours alone"
+    return "repaired: readable by you only"
 
 
 def _cleared(left: tuple[Path, ...]) -> str:

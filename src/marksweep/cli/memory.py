@@ -112,7 +112,7 @@ def search(words: tuple[str, ...], limit: int, cli: CommandContext) -> int:
 
 def _answer(found: Answer) -> RenderableType:
     if not found.hits:
-        return render.line("nothing fits")
+        return render.line("nothing found")
     return Group(*(_hit(hit) for hit in found.hits))
 
 

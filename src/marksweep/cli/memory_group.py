@@ -152,7 +152,9 @@ def import_(path: Path, cli: CommandContext) -> int:
 @make_command("forget")
 @click.argument("memory_ids", nargs=-1, required=True)
 @click.option(
-    "--everywhere", is_flag=True, help="At once and for good: also from the stash and the backups."
+    "--everywhere",
+    is_flag=True,
+    help="Erase it at once, also from the stash and the backups.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
@@ -175,7 +177,7 @@ def forget(memory_ids: tuple[str, ...], everywhere: bool, yes: bool, cli: Comman
         if not yes:
             for record in records:
                 say(_named(record))
-            question = "Erase that everywhere, for good?" if everywhere else "Delete that?"
+            question = "Erase that everywhere, permanently?" if everywhere else "Delete that?"
             if not confirmed(question, yes=yes):
                 return REFUSED
         done = opened.forget(memory_ids, workspace_id=name, everywhere=everywhere)
@@ -207,7 +209,7 @@ def _forgotten(done: Forgotten) -> RenderableType:
 def roots(cli: CommandContext) -> int:
     """List what was indexed: from where, when, how large, and what of it is gone.
 
-    A root that is gone becomes stale when it was not indexed for the grace period (a week);
+    A root that is gone becomes stale a grace period (a week) after that was first seen;
     `marksweep prune` then deletes it.
 
     Example:  marksweep memory roots
@@ -252,7 +254,7 @@ def drop_root(root: str, yes: bool, cli: CommandContext) -> int:
 @make_command("pin")
 @click.argument("memory_ids", nargs=-1, required=True)
 @click.option("--why", default="", help="Why it must stay.")
-@click.option("--remove", is_flag=True, help="Take the pin off.")
+@click.option("--remove", is_flag=True, help="Remove the pin.")
 @in_workspace
 def pin(memory_ids: tuple[str, ...], why: str, remove: bool, cli: CommandContext) -> int:
     """Protect memories from every collection.
@@ -289,7 +291,7 @@ def merge(plan_id: str | None, yes: bool, cli: CommandContext) -> int:
             cli.emit(plan, _groups(plan))
             if not plan.steps:
                 return NOTHING
-            if cli.as_json or not confirmed("Merge exactly that, for good?", yes=yes):
+            if cli.as_json or not confirmed("Merge exactly that, permanently?", yes=yes):
                 return 0
             plan_id = plan.plan_id
         done = opened.merge_entities(plan_id, workspace_id=name)

@@ -154,12 +154,12 @@ def shared(function: Command) -> Command:
                 default=MAX_TRANSCRIPTS,
                 show_default=True,
                 type=click.IntRange(1),
-                help="Transcripts that are replayed, drawn by lot if there are more.",
+                help="Transcripts that are replayed; of more, a fixed sample.",
             ),
             click.option(
                 "--keep",
                 type=click.Path(path_type=Path, file_okay=False),
-                help="Keep finished work here and go on from it.",
+                help="Keep finished work here, and continue from it.",
             ),
             click.option(
                 "--workers", type=click.IntRange(1), help="Processes.  [default: one per core]"
@@ -226,7 +226,7 @@ def command(
     type=click.Path(path_type=Path),
     help="Settings file.  [default: .marksweep/settings.toml]",
 )
-@click.option("--yes", is_flag=True, help="Change a settings file that is there, without asking.")
+@click.option("--yes", is_flag=True, help="Change an existing settings file without asking.")
 def tune(
     paths: tuple[str, ...],
     html: Path | None,
@@ -237,7 +237,7 @@ def tune(
 ) -> None:
     """Find the best setting for your transcripts; write it to a settings file with the evidence.
 
-    Other settings in the file are kept; the original file stays beside it as FILE.orig.
+    Other settings in the file are kept; the original file is kept as FILE.orig.
 
     Example:  marksweep tune ~/.claude/projects
     """

@@ -73,7 +73,7 @@ def command(agent: str | None, session: str | None, limit: str, run: bool, yes: 
     """Continue a session of this folder in a smaller copy.
 
     Shows what would be removed, and writes a collected copy of the session under a new id. The
-    session itself is not touched. AGENT is claude or codex; SESSION is an id. Without them it is
+    session itself is not changed. AGENT is claude or codex; SESSION is an id. Without them it is
     the newest session of this folder.
 
     Example:  marksweep resume claude --limit 60k

@@ -64,7 +64,9 @@ def load(name: str, dialect: str | None = None) -> Loaded:
             stamp = Stamp.of(os.fstat(file.fileno()))
             data = file.read()
     except OSError as error:
-        raise BadInput(f"{name} cannot be read: {error}. Name a transcript file.") from error
+        raise BadInput(
+            f"{name} cannot be read: {error.strerror}. Name a transcript file."
+        ) from error
     return Loaded(read_transcript(data, name, dialect), path, stamp)
 
 
@@ -80,7 +82,9 @@ def save(path: Path, data: bytes) -> None:
         _draft(target, data).replace(target)
         sync_folder(target.parent)
     except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error}. Name another file with -o.") from error
+        raise BadInput(
+            f"{path} cannot be written: {error.strerror}. Name another file with -o."
+        ) from error
 
 
 def _draft(path: Path, data: bytes) -> Path:
@@ -108,7 +112,7 @@ def _make_alike(draft: Path, wanted: os.stat_result) -> None:
 
 
 def replace(loaded: Loaded, data: bytes) -> int:
-    """Replace the file that was read; the original stays beside it as FILE.orig.
+    """Replace the file that was read; the original is kept as FILE.orig.
 
     Returns the number of lines that another program wrote meanwhile, which are copied too. Refused
     if the file changed in another way, or another program has it open for writing.
@@ -207,7 +211,7 @@ def put_back(name: Path) -> Path:
     original = path.with_name(path.name + ".orig")
     aside = path.with_name(path.name + ".collected")
     if not original.exists():
-        raise NotFound(f"{original} is not there, so {path} cannot be put back as it was.")
+        raise NotFound(f"{original} does not exist, so {path} cannot be restored.")
     _refuse_if_open(path)
     try:
         _link(path, aside)

@@ -112,7 +112,7 @@ def live(words: tuple[str, ...], limit: int, filters: Filters, cli: CommandConte
     """
     hits = cli.segments().search(" ".join(words), limit=limit, **filters)
     found = [hit.found for hit in hits]
-    cli.emit(found, render.live(found) if found else " nothing there")
+    cli.emit(found, render.live(found) if found else " nothing found")
     return 0 if found else NOTHING
 
 
@@ -124,7 +124,7 @@ def stash() -> None:
 def _listed(cli: CommandContext, words: str, limit: int, filters: Filters) -> int:
     hits = cli.segments().search_stash(words, limit=limit, **filters)
     found = [hit.found for hit in hits]
-    cli.emit(found, render.stash(found) if found else " nothing there")
+    cli.emit(found, render.stash(found) if found else " nothing found")
     return 0 if found else NOTHING
 
 
@@ -292,7 +292,7 @@ def why(segment_id: str, at: FocusArgs, cli: CommandContext) -> None:
 @click.argument("segment_id")
 @click.option("--by", default="the command line", show_default=True)
 @click.option("--why", "reason", default="", help="Why it must stay.")
-@click.option("--remove", is_flag=True, help="Take the pin away.")
+@click.option("--remove", is_flag=True, help="Remove the pin.")
 @in_workspace
 def pin(segment_id: str, by: str, reason: str, remove: bool, cli: CommandContext) -> None:
     """Protect a segment from every collection."""
