@@ -10,16 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from marksweep.stores.graph import base, rows
-from marksweep.stores.graph.nouns import (
-    CODE_INDEXER,
-    Chunk,
-    Entity,
-    Kind,
-    Memory,
-    Mention,
-    Record,
-)
+from marksweep.stores.graph import base, nouns, rows
+from marksweep.stores.graph.nouns import Entity, Kind
 from marksweep.stores.graph.rows import Row, plain
 
 
@@ -86,7 +78,7 @@ def version(db: Reader, workspace_id: str) -> int:
     return int(found[0][0] or 0) if found else 0
 
 
-def fetch(db: Reader, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
+def fetch(db: Reader, workspace_id: str, memory_ids: Sequence[str]) -> tuple[nouns.Record, ...]:
     """Assemble whole records."""
     ids = _plain(dict.fromkeys(memory_ids))
     if not ids:
@@ -125,9 +117,11 @@ def entities_of(db: Reader, workspace_id: str, chunk_ids: Sequence[str]) -> dict
     return by_chunk(workspace_id, found)
 
 
-def find(db: Reader, workspace_id: str, nodes: base.Nodes) -> tuple[Memory | Chunk | Entity, ...]:
+def find(
+    db: Reader, workspace_id: str, nodes: base.Nodes
+) -> tuple[nouns.Memory | nouns.Chunk | Entity, ...]:
     """Fetch nodes by id."""
-    found: list[Memory | Chunk | Entity] = []
+    found: list[nouns.Memory | nouns.Chunk | Entity] = []
     for kind, statement, read in (
         (Kind.MEMORY, db.statements.MEMORIES, rows.memory_of),
         (Kind.CHUNK, db.statements.CHUNKS_BY_ID, rows.chunk_of),
@@ -178,13 +172,13 @@ def entities(db: Reader, workspace_id: str) -> tuple[Entity, ...]:
 
 def files(db: Reader, workspace_id: str, repository: str) -> tuple[base.FileRow, ...]:
     """Fetch the known files of a repository."""
-    given = {"repository": plain(repository), "source": CODE_INDEXER}
+    given = {"repository": plain(repository), "source": nouns.CODE_INDEXER}
     return tuple(map(rows.file_row, _read(db, workspace_id, db.statements.FILES, **given)))
 
 
 def file_at(db: Reader, workspace_id: str, file_path: str) -> str | None:
     """Return the id of a file's code memory."""
-    given = {"path": plain(file_path), "source": CODE_INDEXER}
+    given = {"path": plain(file_path), "source": nouns.CODE_INDEXER}
     found = _read(db, workspace_id, db.statements.FILE_AT, **given)
     return str(found[0][0]) if found else None
 
@@ -230,6 +224,6 @@ def nodes_with_edges(db: Reader, workspace_id: str, nodes: base.Nodes) -> list[b
         *(rows.memory_of(workspace_id, row) for row in read(named.MEMORIES, memory_ids)),
         *chunks.values(),
         *(rows.entity_of(workspace_id, row) for row in read(named.ENTITIES_BY_ID, entity_ids)),
-        *dict.fromkeys(Mention(str(chunk), str(entity)) for chunk, entity in mentions),
+        *dict.fromkeys(nouns.Mention(str(chunk), str(entity)) for chunk, entity in mentions),
         *dict.fromkeys(map(rows.relation_of, relations)),
     ]

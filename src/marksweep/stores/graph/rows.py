@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
 
@@ -30,6 +31,7 @@ from marksweep.stores.graph.nouns import Chunk, Entity, Memory, Record
 
 Cell = str | int | float | None
 Row = tuple[Cell, ...]
+Noun = TypeVar("Noun")
 
 MICROSECOND = timedelta(microseconds=1)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -98,124 +100,81 @@ def truth(cell: Cell) -> bool:
     return cell in (1, "true")
 
 
-def memory_row(memory: Memory) -> Row:
-    """Convert a memory to a row in MEMORY_COLUMNS order."""
-    return (
-        plain(memory.memory_id),
-        plain(memory.source),
-        micros(memory.created_at),
-        plain(memory.repository),
-        plain(memory.file_path),
-        plain(memory.relative_path),
-        memory.language,
-        memory.lines,
-        memory.size,
-        memory.mtime_ns,
-        memory.content_hash,
-        memory.run,
-        msgspec.json.encode([plain(tag) for tag in memory.tags]).decode(),
-        msgspec.json.encode(_plain_metadata(memory.metadata)).decode(),
-        memory.stale,
-        micros_or_none(memory.last_seen_at),
-        memory.pinned,
-        plain(memory.pinned_by),
-        micros_or_none(memory.read_at),
-        micros_or_none(memory.deleted_at),
-        plain(memory.superseded_by),
-        micros_or_none(memory.superseded_at),
-        micros_or_none(memory.expires_at),
-        plain(memory.text),
-    )
+def _plain_tags(tags: Iterable[str]) -> str:
+    return msgspec.json.encode([plain(tag) for tag in tags]).decode()
 
 
-def _plain_metadata(metadata: dict[str, nouns.Scalar]) -> dict[str, nouns.Scalar]:
-    return {
+def _plain_metadata(metadata: dict[str, nouns.Scalar]) -> str:
+    found = {
         plain(key): plain(value) if isinstance(value, str) else value
         for key, value in sorted(metadata.items())
     }
+    return msgspec.json.encode(found).decode()
+
+
+def _same(cell: Any) -> Any:  # noqa: ANN401
+    return cell
+
+
+_FORMS: dict[object, tuple[Callable[[Any], Cell], Callable[[Any], Any]]] = {
+    str: (plain, lambda cell: str(cell or "")),
+    int: (_same, lambda cell: int(cell or 0)),
+    bool: (_same, truth),
+    datetime: (micros, moment),
+    datetime | None: (micros_or_none, moment_or_none),
+    tuple[str, ...]: (_plain_tags, _tags.decode),
+    tuple[int, ...]: (
+        lambda lines: msgspec.json.encode(lines).decode(),
+        lambda cell: _lines.decode(cell or "[]"),
+    ),
+    dict[str, nouns.Scalar]: (_plain_metadata, _metadata.decode),
+}
+"""How a field of each type is written to a cell, and read from it."""
+
+
+class Columns(Generic[Noun]):
+    """The columns that hold a noun's fields, in order."""
+
+    def __init__(self, kind: type[Noun], names: Sequence[str], **fields: str) -> None:
+        """Take the columns; `fields` names the fields that are called otherwise."""
+        types = get_type_hints(kind)
+        named = [fields.get(name, name) for name in names]
+        self._make: Callable[..., Noun] = kind
+        self._forms = [(field, *_FORMS[types[field]]) for field in named]
+
+    def row(self, noun: Noun) -> Row:
+        """Convert a noun to a row."""
+        return tuple([write(getattr(noun, field)) for field, write, _ in self._forms])
+
+    def noun(self, row: Row, **more: str) -> Noun:
+        """Read a noun from a row; `more` are its fields that have no column."""
+        forms = zip(self._forms, row, strict=True)
+        return self._make(**{field: read(cell) for (field, _, read), cell in forms}, **more)
+
+
+_MEMORY = Columns(Memory, MEMORY_COLUMNS, id="memory_id")
+_CHUNK = Columns(Chunk, CHUNK_COLUMNS, id="chunk_id")
+_ENTITY = Columns(Entity, ENTITY_COLUMNS, id="entity_id", type="kind")
+_RELATION = Columns(nouns.Relation, RELATION_COLUMNS)
+_RUN = Columns(Run, Run.__struct_fields__)
+
+memory_row, chunk_row, entity_row = _MEMORY.row, _CHUNK.row, _ENTITY.row
+relation_row, relation_of, run_of = _RELATION.row, _RELATION.noun, _RUN.noun
 
 
 def memory_of(workspace_id: str, row: Row) -> Memory:
-    """Read a memory from a row in MEMORY_COLUMNS order."""
-    return Memory(
-        workspace_id=workspace_id,
-        memory_id=str(row[0]),
-        source=str(row[1]),
-        created_at=moment(row[2]),
-        repository=str(row[3]),
-        file_path=str(row[4]),
-        relative_path=str(row[5]),
-        language=str(row[6]),
-        lines=int(row[7] or 0),
-        size=int(row[8] or 0),
-        mtime_ns=int(row[9] or 0),
-        content_hash=str(row[10]),
-        run=str(row[11]),
-        tags=_tags.decode(str(row[12])),
-        metadata=_metadata.decode(str(row[13])),
-        stale=truth(row[14]),
-        last_seen_at=moment_or_none(row[15]),
-        pinned=truth(row[16]),
-        pinned_by=str(row[17]),
-        read_at=moment_or_none(row[18]),
-        deleted_at=moment_or_none(row[19]),
-        superseded_by=str(row[20] or ""),
-        superseded_at=moment_or_none(row[21]),
-        expires_at=moment_or_none(row[22]),
-        text=str(row[23]),
-    )
-
-
-def chunk_row(chunk: Chunk) -> Row:
-    """Convert a chunk to a row in CHUNK_COLUMNS order."""
-    return (
-        plain(chunk.chunk_id),
-        plain(chunk.memory_id),
-        chunk.kind,
-        plain(chunk.symbol),
-        chunk.start_line,
-        chunk.end_line,
-        chunk.position,
-        micros_or_none(chunk.deleted_at),
-        plain(chunk.text),
-    )
+    """Read a memory."""
+    return _MEMORY.noun(row, workspace_id=workspace_id)
 
 
 def chunk_of(workspace_id: str, row: Row) -> Chunk:
-    """Read a chunk from a row in CHUNK_COLUMNS order."""
-    return Chunk(
-        workspace_id=workspace_id,
-        chunk_id=str(row[0]),
-        memory_id=str(row[1]),
-        kind=str(row[2]),
-        symbol=str(row[3]),
-        start_line=int(row[4] or 0),
-        end_line=int(row[5] or 0),
-        position=int(row[6] or 0),
-        deleted_at=moment_or_none(row[7]),
-        text=str(row[8]),
-    )
-
-
-def entity_row(entity: Entity) -> Row:
-    """Convert an entity to a row in ENTITY_COLUMNS order."""
-    return (
-        plain(entity.entity_id),
-        plain(entity.name),
-        entity.kind,
-        micros_or_none(entity.deleted_at),
-    )
+    """Read a chunk."""
+    return _CHUNK.noun(row, workspace_id=workspace_id)
 
 
 def entity_of(workspace_id: str, row: Row) -> Entity:
-    """Read an entity from a row in ENTITY_COLUMNS order."""
-    return Entity(
-        workspace_id=workspace_id,
-        entity_id=str(row[0]),
-        name=str(row[1]),
-        kind=str(row[2]),
-        deleted_at=moment_or_none(row[3]),
-    )
+    """Read an entity."""
+    return _ENTITY.noun(row, workspace_id=workspace_id)
 
 
 def bare(name: str, kind: str = "") -> str:
@@ -239,25 +198,6 @@ def is_asked(name: str, last_part: str, names: Collection[str], query: LinkQuery
         return True
     unresolved = query.to_name and query.relation != "imports" and name == last_part
     return unresolved and any("." in each and bare(each) == name for each in names)
-
-
-def relation_row(relation: nouns.Relation) -> Row:
-    """Convert a relation to a row in RELATION_COLUMNS order."""
-    return (
-        plain(relation.source_id),
-        plain(relation.target_id),
-        plain(relation.relation),
-        plain(relation.memory_id),
-        msgspec.json.encode(relation.lines).decode(),
-    )
-
-
-def relation_of(row: Row) -> nouns.Relation:
-    """Read a relation from a row in RELATION_COLUMNS order."""
-    source, target, relation, memory_id, lines = row
-    return nouns.Relation(
-        str(source), str(target), str(relation), str(memory_id), _lines.decode(str(lines or "[]"))
-    )
 
 
 def links_of(rows: Iterable[Row]) -> tuple[Link, ...]:
@@ -307,19 +247,6 @@ def file_row(row: Row) -> FileRow:
         run=str(row[6]),
         stale=truth(row[7]),
         deleted=row[8] is not None,
-    )
-
-
-def run_of(row: Row) -> Run:
-    """Read a run: id, repository, filter, start, end, seen, stale."""
-    return Run(
-        run_id=str(row[0]),
-        repository=str(row[1]),
-        filter=str(row[2]),
-        started_at=moment(row[3]),
-        finished_at=moment_or_none(row[4]),
-        seen=int(row[5] or 0),
-        stale=int(row[6] or 0),
     )
 
 
