@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from marksweep.mcp.config_snippets import FILES
+from marksweep.cli.serve import FILES
 
 PAGE = (Path(__file__).parents[2] / "docs/mcp.md").read_text("utf-8")
 COMMAND = Path(sys.executable).with_name("marksweep")

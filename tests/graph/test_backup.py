@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from marksweep.errors import StoreCorrupt, StoreTooNew
-from marksweep.graph.backup import load_backup, write_backup
-from marksweep.graph.backup_file import check_backup, read_backup
+from marksweep.graph.backup import check_backup, load_backup, read_backup, write_backup
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.nouns import Memory
 from tests.graph.graph_contract import OpenStore, everything, found

@@ -16,8 +16,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 import marksweep
+from marksweep.cli.serve import FILES, own_command, snippet
 from marksweep.mcp.app import ALL
-from marksweep.mcp.config_snippets import FILES, own_command, snippet
 from marksweep.segments import Segments
 from tests.mcp.support import Agent
 
@@ -213,7 +213,7 @@ def test_the_snippet_of_each_client_is_what_it_reads(client: str, tmp_path: Path
 def test_help_and_snippets_do_not_load_the_protocol() -> None:
     script = (
         "import sys; from marksweep.cli.serve import command; "
-        "from marksweep.mcp.config_snippets import snippet; snippet('cursor'); "
+        "from marksweep.cli.serve import snippet; snippet('cursor'); "
         "print(sorted({'mcp', 'falkordb', 'tree_sitter', 'pydantic'} & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -22,8 +22,7 @@ from marksweep.cli.common import (
 )
 from marksweep.cli.common import command as make_command
 from marksweep.errors import Refused
-from marksweep.graph.backup import Kept
-from marksweep.graph.backup_file import header_of
+from marksweep.graph.backup import Kept, header_of
 from marksweep.graph.erasure import Forgotten
 from marksweep.graph.pruning import counted
 from marksweep.graph.roots import Root

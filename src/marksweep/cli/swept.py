@@ -8,7 +8,7 @@ import click
 
 from marksweep.cli.common import command as make_command
 from marksweep.cli.common import settings, store_option
-from marksweep.errors import BadInput
+from marksweep.errors import BadInput, MarksweepError
 
 
 @make_command("swept")
@@ -26,9 +26,7 @@ def command(what: tuple[str, ...], start: int, limit: int, mcp: bool, store: str
     """
     location = settings(store).store.location
     if mcp:
-        from marksweep.mcp.recall_server import serve_recall
-
-        serve_recall(location)
+        _serve(location)
         return
     if not what:
         raise BadInput("say what to find: an id such as m6, or words.")
@@ -37,3 +35,23 @@ def command(what: tuple[str, ...], start: int, limit: int, mcp: bool, store: str
 
     with closing(open_store(location)) as opened:
         click.echo(recall(opened, " ".join(what), start, limit))
+
+
+def _serve(store: str) -> None:
+    """Serve one tool on stdin and stdout until the client closes its end."""
+    from mcp.server import MCPServer
+
+    from marksweep import recalling
+    from marksweep.stores.open import open_store
+
+    server = MCPServer("marksweep", instructions=recalling.DESCRIPTION)
+
+    def recall(what: str, start: int = 0) -> str:
+        with closing(open_store(store)) as opened:
+            try:
+                return recalling.recall(opened, what, start)
+            except MarksweepError as error:
+                return str(error)
+
+    server.add_tool(recall, name="recall", description=recalling.DESCRIPTION)
+    server.run("stdio")

@@ -7,7 +7,7 @@ Everything they do is in the journal. They do nothing that
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from threading import Event
 
@@ -39,14 +39,12 @@ class Collected(msgspec.Struct, frozen=True):
     """What could have been deleted but was not, and why."""
 
 
-def collect_once(
-    memory: KnowledgeGraph, workspace_id: str, strategy: PruneStrategy = PruneStrategy.ALL
-) -> Collected:
-    """Finish interrupted work, delete what a strategy finds, purge what is past its grace."""
+def collect_once(memory: KnowledgeGraph, workspace_id: str) -> Collected:
+    """Finish interrupted work, delete what may go, purge what is past its grace."""
     try:
         with hold(memory.graph, workspace_id, COLLECT):
             memory.recover(workspace_id=workspace_id)
-            plan = memory.plan(workspace_id, strategy).plan
+            plan = memory.plan(workspace_id, PruneStrategy.ALL).plan
             swept = memory.collect(plan) if plan.steps else None
             purged = memory.purge(workspace_id=workspace_id)
             return Collected(workspace_id, swept, purged, " ".join(blockers_text(plan)))
@@ -58,21 +56,19 @@ def collect_regularly(
     memory: KnowledgeGraph,
     stop: Event,
     *,
-    workspaces: Sequence[str] = (),
-    strategy: PruneStrategy = PruneStrategy.ALL,
     every: timedelta = COLLECT_EVERY,
     jitter: float = JITTER,
     seed: int | None = None,
     report: Callable[[Collected | MarksweepError], None] = lambda _: None,
 ) -> None:
-    """Collect every workspace, or those named, until stopped; report what was done or failed.
+    """Collect every workspace until stopped; report what was done or failed.
 
     Blocks: run it in a thread.
     """
     rng = random.Random(seed)  # noqa: S311
     while not stop.wait(every.total_seconds() * (1 + rng.uniform(-jitter, jitter))):
         try:
-            for workspace_id in workspaces or memory.graph.workspaces():
-                report(collect_once(memory, workspace_id, strategy))
+            for workspace_id in memory.graph.workspaces():
+                report(collect_once(memory, workspace_id))
         except MarksweepError as error:
             report(error)

@@ -27,21 +27,21 @@ from marksweep.core.plan import plan_from, plan_with_indices
 from marksweep.core.roots import Focus
 from marksweep.core.strategy import Proposal
 from marksweep.errors import BadInput, NotConfirmed, NotFound, Refused, member
-from marksweep.graph.backup import Kept, kept_in, load_backup, new_backup, write_backup
-from marksweep.graph.backup_file import Backup, check_backup
+from marksweep.graph import pruning
+from marksweep.graph.backup import (
+    Backup,
+    Kept,
+    check_backup,
+    kept_in,
+    load_backup,
+    new_backup,
+    write_backup,
+)
 from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask, Linked, linked
 from marksweep.graph.cross_references import CrossMarker, KeptAcross
 from marksweep.graph.erasure import Eraser, Forgotten, hide
 from marksweep.graph.notes import note_record
 from marksweep.graph.place import place_of
-from marksweep.graph.pruning import (
-    MemorySettings,
-    Preview,
-    PreviewRow,
-    PruneResult,
-    Purged,
-    Swept,
-)
 from marksweep.graph.roots import Root, code_of, gone_since, lost_roots, named_root, roots_of
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import (
@@ -57,15 +57,9 @@ from marksweep.heaps.graph import (
 from marksweep.model import Action, Entry, Event, Plan, Report, utc_now
 from marksweep.settings import Settings, load_settings
 from marksweep.stores.base import Store
+from marksweep.stores.graph import nouns
 from marksweep.stores.graph.base import Counts, GraphHit, GraphQuery, GraphStore, MemoryRow, Nodes
-from marksweep.stores.graph.nouns import (
-    DEFAULT_WORKSPACE,
-    Kind,
-    Memory,
-    Record,
-    Scalar,
-    duplicates,
-)
+from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE, Kind, Memory, Record
 from marksweep.stores.graph.open import open_graph
 from marksweep.stores.open import open_store
 
@@ -99,7 +93,7 @@ class KnowledgeGraph:
         store: Store,
         *,
         backups: str | Path,
-        settings: MemorySettings | None = None,
+        settings: pruning.MemorySettings | None = None,
         actor: str = ACTOR,
         clock: Callable[[], datetime] = utc_now,
         focus: Callable[[str, datetime], Focus] = lambda _, now: Focus(now=now),
@@ -109,7 +103,7 @@ class KnowledgeGraph:
         self.graph = graph
         self.store = store
         self.backups = Path(backups)
-        self.settings = settings or MemorySettings()
+        self.settings = settings or pruning.MemorySettings()
         self.actor = actor
         self.now = clock
         self.focus = focus
@@ -135,7 +129,7 @@ class KnowledgeGraph:
             open_graph(place.graph),
             open_store(place.store, found.store.retention),
             backups=place.backups,
-            settings=MemorySettings.of(found),
+            settings=pruning.MemorySettings.of(found),
             actor=actor,
         )
 
@@ -156,7 +150,7 @@ class KnowledgeGraph:
         *,
         tags: Sequence[str] = (),
         source: str = "user",
-        metadata: dict[str, Scalar] | None = None,
+        metadata: dict[str, nouns.Scalar] | None = None,
         replaces: Sequence[str] = (),
         ttl: timedelta | None = None,
         workspace_id: str = DEFAULT_WORKSPACE,
@@ -286,7 +280,7 @@ class KnowledgeGraph:
         """Find entities that are one thing under several spellings; save a plan to merge them."""
         now = self.now()
         heap = self.heap(workspace_id)
-        groups = duplicates(self.graph.entities(workspace_id))
+        groups = nouns.duplicates(self.graph.entities(workspace_id))
         snapshot = heap.snapshot()
         units = NamedUnits(
             [tuple(ref(Kind.ENTITY, entity.entity_id) for entity in group) for group in groups],
@@ -327,7 +321,7 @@ class KnowledgeGraph:
         *,
         plan_id: str = "",
         limit: int | None = None,
-    ) -> PruneResult:
+    ) -> pruning.PruneResult:
         """Show what a strategy would delete; with `dry_run=False` and `confirm=True`, delete it.
 
         A dry run returns a plan id; passed back, exactly that plan is applied, and what changed
@@ -340,7 +334,9 @@ class KnowledgeGraph:
         if dry_run:
             shown = self.plan(workspace, chosen, limit=limit)
             self.save(shown.plan)
-            return PruneResult(plan=shown.plan, rows=shown.rows, planned=planned(shown.plan))
+            return pruning.PruneResult(
+                plan=shown.plan, rows=shown.rows, planned=planned(shown.plan)
+            )
         if not confirm:
             raise NotConfirmed(NOT_CONFIRMED)
         if not workspace_id:
@@ -354,7 +350,7 @@ class KnowledgeGraph:
             plan = self.plan(workspace, chosen, limit=limit).plan
             self.save(plan)
         done = self.collect(plan, limit=limit)
-        return PruneResult(
+        return pruning.PruneResult(
             plan=plan,
             deleted=done.done,
             left_alone=done.left_alone,
@@ -376,7 +372,7 @@ class KnowledgeGraph:
         *,
         limit: int | None = None,
         preview: int = 20,
-    ) -> Preview:
+    ) -> pruning.Preview:
         """Plan what a strategy would delete, and why. Nothing is changed.
 
         The plan deletes up to `limit` nodes, by default as many as the cap allows.
@@ -393,14 +389,14 @@ class KnowledgeGraph:
         capped = context.within(most, proposals)
         plan, taken = plan_with_indices(capped, strategy, proposals)
         rows = [
-            PreviewRow.of(context.survey.memories[i], context.sizes[i] - 1, step.reason)
+            pruning.PreviewRow.of(context.survey.memories[i], context.sizes[i] - 1, step.reason)
             for step, (i, *_) in zip(plan.steps, taken, strict=True)
             if i < context.first_orphan
         ]
         rows.sort(key=lambda row: (row.created_at, row.memory_id), reverse=True)
-        return Preview(plan, tuple(rows[:preview]))
+        return pruning.Preview(plan, tuple(rows[:preview]))
 
-    def collect(self, plan: Plan, *, limit: int | None = None) -> Swept:
+    def collect(self, plan: Plan, *, limit: int | None = None) -> pruning.Swept:
         """Delete what a plan names, except what has changed since.
 
         Refused if that is more than the cap allows, or `limit` if given.
@@ -421,7 +417,7 @@ class KnowledgeGraph:
         collector = self.collector(plan.workspace)
         done = nodes_of(collector.collect(plan, now=now, confirm=plan.plan_id).swept)
         left = without(planned(plan), done)
-        return Swept(plan, done, left, now + self.settings.limits.grace)
+        return pruning.Swept(plan, done, left, now + self.settings.limits.grace)
 
     def cited_segments(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Mapping[str, str]:
         """Return which segments memories keep, and why: for `Segments.keep`. None if disabled."""
@@ -455,7 +451,7 @@ class KnowledgeGraph:
         names = [ref(Kind.MEMORY, each) for each in memory_ids]
         return nodes_of(self.collector(workspace_id).restore(names, now=self.now()))
 
-    def purge(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Purged:
+    def purge(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> pruning.Purged:
         """Erase what is past its grace period, after backing it up."""
         made: list[Backup] = []
 
@@ -465,7 +461,7 @@ class KnowledgeGraph:
         heap = self.heap(workspace_id, back_up)
         collector = self._collector(heap)
         gone = nodes_of(collector.purge(now=self.now()))
-        return Purged(gone, made[0] if made else None)
+        return pruning.Purged(gone, made[0] if made else None)
 
     def recover(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> None:
         """Finish or roll back what a crash interrupted. Every operation does so first."""
@@ -566,7 +562,7 @@ class GraphMemory:
         return self.sync.graph
 
     @property
-    def settings(self) -> MemorySettings:
+    def settings(self) -> pruning.MemorySettings:
         """How long memories live and what protects them."""
         return self.sync.settings
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from marksweep.graph.backup_file import Backup
+from marksweep.graph.backup import Backup
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import RECENTLY_READ, Limits
 from marksweep.model import Plan

@@ -51,11 +51,11 @@ class Kind(msgspec.Struct, frozen=True):
     """Whether it is looked for in what tools returned; code is full of words like "must"."""
 
 
-def _of_words(heading: str, words: str, share: float, in_output: bool = False) -> Kind:
+def _of_words(heading: str, words: str, share: float) -> Kind:
     """A kind that is recognised by words; they may go on, as "decid" does in "decided"."""
     each = tuple(words.split(", "))
     pattern = re.compile(r"(?<![a-z])(?:" + "|".join(map(re.escape, each)) + ")", re.IGNORECASE)
-    return Kind(heading, pattern, share, each, in_output)
+    return Kind(heading, pattern, share, each)
 
 
 KINDS = (
@@ -123,10 +123,6 @@ NAMES_SHARE = 0.25
 class Extractive:
     """Summarises by picking sentences and names."""
 
-    def __init__(self, *, most_characters: int = MOST_CHARACTERS, ratio: float = MAX_SHARE) -> None:
-        self._most = most_characters
-        self._ratio = ratio
-
     @property
     def name(self) -> str:
         """Its name in results."""
@@ -134,7 +130,7 @@ class Extractive:
 
     def summarize(self, conversation: str, previous: str = "") -> Summary:
         """Pick what is worth keeping; Refused if that is not shorter."""
-        room = min(self._most, int(len(conversation) * self._ratio))
+        room = min(MOST_CHARACTERS, int(len(conversation) * MAX_SHARE))
         sentences = _Sentences(conversation)
         known = _naming(dict.fromkeys(previous.splitlines()))
         lines: list[str] = []

@@ -128,7 +128,6 @@ class Heaps:
         *,
         workspaces: Callable[[], Iterable[str]],
         memories: Callable[[], Iterable[str]] = tuple,
-        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         """Take the openers of each kind of heap; kinds without one are not shown.
 
@@ -138,7 +137,6 @@ class Heaps:
         self._openers = openers
         self._workspaces = workspaces
         self._memories = memories
-        self._clock = clock
         self._lock = Lock()
         self._guards: dict[str, RLock] = {}
         self._names: dict[str, HeapName] = {}
@@ -184,7 +182,7 @@ class Heaps:
     def _version(self, heap: str, source: Source) -> str:
         at = self._versions[heap] = source.version(self._versions.get(heap, 0))
         newest = source.journal((), 1)
-        return f"{at}.{newest[0].seq if newest else 0}.{self._clock():%H%M}"
+        return f"{at}.{newest[0].seq if newest else 0}.{utc_now():%H%M}"
 
     def view(self, heap: str) -> HeapView:
         """Return what the page shows of a heap."""

@@ -289,6 +289,9 @@ def checked(workspace_id: str, records: Sequence[Record]) -> Sequence[Record]:
     return tuple(last.values())
 
 
+EXPORT_BATCH = 1000
+"""Nodes or edges that an export reads at a time."""
+
 Item = Memory | nouns.Chunk | nouns.Entity | nouns.Mention | nouns.Relation | nouns.Alias
 """An exported item; nodes come before the edges that join them."""
 
@@ -466,9 +469,7 @@ class GraphStore(Protocol):
         """Return the workspace's version, which increases with every write."""
         ...
 
-    def export(
-        self, workspace_id: str, nodes: Nodes | None = None, *, batch: int = 1000
-    ) -> Iterator[Item]:
+    def export(self, workspace_id: str, nodes: Nodes | None = None) -> Iterator[Item]:
         """Stream nodes, then the edges that touch them; the whole workspace if `nodes` is None."""
         ...
 

@@ -98,11 +98,11 @@ class FalkorGraphStore:
     search = _method(search.search)
 
     @classmethod
-    def embedded(cls, directory: str | Path, *, prefix: str = PREFIX) -> FalkorGraphStore:
+    def embedded(cls, directory: str | Path) -> FalkorGraphStore:
         """Open a store on a directory, with a server that starts and stops with its users."""
         server = EmbeddedServer(directory)
         server.open()
-        store = cls(server.url, prefix=prefix)
+        store = cls(server.url)
         store._server = server
         return store
 
@@ -111,12 +111,10 @@ class FalkorGraphStore:
         names = self.db.graphs()
         return tuple([name for name in names if self.db.read(name, cypher.ANY_NODE)])
 
-    def export(
-        self, workspace_id: str, nodes: Nodes | None = None, *, batch: int = 1000
-    ) -> Iterator[Item]:
+    def export(self, workspace_id: str, nodes: Nodes | None = None) -> Iterator[Item]:
         """Stream nodes, then the edges that touch them."""
         if nodes is None:
-            return transfer.everything(self.db, workspace_id, batch)
+            return transfer.everything(self.db, workspace_id)
         return iter(reading.nodes_with_edges(self.db, workspace_id, nodes))
 
     def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from marksweep.stores.graph.base import Item
+from marksweep.stores.graph.base import EXPORT_BATCH, Item
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
 from marksweep.stores.graph.falkor.writing import (
@@ -36,17 +36,17 @@ READ: dict[Kind, Callable[[str, Row], Node]] = {
 }
 
 
-def everything(db: Connection, workspace_id: str, batch: int) -> Iterator[Item]:
+def everything(db: Connection, workspace_id: str) -> Iterator[Item]:
     """Stream a whole graph: nodes by id, then the edges that leave them."""
     for kind in Kind:
-        for page in _pages(db, workspace_id, kind, batch):
+        for page in _pages(db, workspace_id, kind):
             for row in page:
                 yield READ[kind](workspace_id, row)
-    for page in _pages(db, workspace_id, Kind.CHUNK, batch):
+    for page in _pages(db, workspace_id, Kind.CHUNK):
         ids = [row[0] for row in page]
         for row in db.read(workspace_id, cypher.MENTIONS_OF_CHUNKS, ids=ids):
             yield Mention(str(row[0]), str(row[1]))
-    for page in _pages(db, workspace_id, Kind.ENTITY, batch):
+    for page in _pages(db, workspace_id, Kind.ENTITY):
         ids = [row[0] for row in page]
         for row in db.read(workspace_id, cypher.RELATIONS_FROM, ids=ids):
             yield relation_of(row)
@@ -54,9 +54,9 @@ def everything(db: Connection, workspace_id: str, batch: int) -> Iterator[Item]:
         yield Alias(*map(str, row))
 
 
-def _pages(db: Connection, workspace_id: str, kind: Kind, batch: int) -> Iterator[list[Row]]:
+def _pages(db: Connection, workspace_id: str, kind: Kind) -> Iterator[list[Row]]:
     after: object = ""
-    while page := db.read(workspace_id, cypher.PAGES[kind], after=after, limit=batch):
+    while page := db.read(workspace_id, cypher.PAGES[kind], after=after, limit=EXPORT_BATCH):
         yield page
         after = page[-1][0]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from marksweep.stores.graph import reading
-from marksweep.stores.graph.base import Item, Nodes
+from marksweep.stores.graph.base import EXPORT_BATCH, Item, Nodes
 from marksweep.stores.graph.nouns import Kind
 from marksweep.stores.graph.sqlite import runs, search, sweep, transfer, writing
 from marksweep.stores.graph.sqlite.connection import Database
@@ -95,9 +95,7 @@ class SqliteGraphStore:
                     gone += sweep.purge(db, workspace_id, kind, batch, before)
         return gone
 
-    def export(
-        self, workspace_id: str, nodes: Nodes | None = None, *, batch: int = 1000
-    ) -> Iterator[Item]:
+    def export(self, workspace_id: str, nodes: Nodes | None = None) -> Iterator[Item]:
         """Stream nodes, then the edges that touch them."""
         if nodes is not None:
             with self.db.snapshot() as found:
@@ -107,7 +105,7 @@ class SqliteGraphStore:
             after: transfer.Mark = None
             while True:
                 with self.db.reading() as db:
-                    after, items = page(db, workspace_id, after, batch)
+                    after, items = page(db, workspace_id, after, EXPORT_BATCH)
                 if not items:
                     break
                 yield from items
