@@ -13,15 +13,7 @@ from pathlib import Path
 import msgspec
 
 from marksweep.errors import MarksweepError, Refused, StoreTooNew
-from marksweep.stores.checked_lines import (
-    PART,
-    SUFFIX,
-    LineWriter,
-    check_lines,
-    decoded,
-    first_line,
-    read_items,
-)
+from marksweep.stores import checked_lines
 from marksweep.stores.graph.base import GraphStore, Item, Nodes
 from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Kind, Memory, Mention, Relation
 
@@ -74,7 +66,7 @@ _header = msgspec.json.Decoder(Header)
 
 def header_of(path: Path) -> Header:
     """Read only the header of a file."""
-    header = decoded(path, _header.decode, first_line(path))
+    header = checked_lines.decoded(path, _header.decode, checked_lines.first_line(path))
     if header.marksweep_graph > FORMAT_VERSION:
         raise StoreTooNew(
             f"{path} is a backup of format {header.marksweep_graph}, this marksweep knows "
@@ -86,16 +78,19 @@ def header_of(path: Path) -> Header:
 def check_backup(path: Path) -> Backup:
     """Read a whole backup and check every line and the checksum; StoreCorrupt if damaged."""
     header = header_of(path)
-    items = check_lines(path, lambda raw: _line.decode(raw).item)
+    items = checked_lines.check_lines(path, lambda raw: _line.decode(raw).item)
     return Backup(path, header.workspace_id, header.made_at, items)
 
 
 def read_backup(path: Path) -> Iterator[Item]:
     """Read the items of a backup that was checked."""
-    return (decoded(path, _line.decode, raw).item for raw in read_items(path))
+    return (
+        checked_lines.decoded(path, _line.decode, raw).item
+        for raw in checked_lines.read_items(path)
+    )
 
 
-class Writer(LineWriter):
+class Writer(checked_lines.LineWriter):
     """Writes a backup to a temporary file, and renames it when it is complete."""
 
     def __init__(self, path: Path, header: Header) -> None:
@@ -108,7 +103,7 @@ class Writer(LineWriter):
 
 def new_backup(directory: Path, now: datetime) -> Path:
     """Name the file of a backup written now."""
-    return directory / f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}{SUFFIX}"
+    return directory / f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}{checked_lines.SUFFIX}"
 
 
 def write_backup(
@@ -234,12 +229,16 @@ def kept_in(directory: Path) -> Iterator[Kept]:
 
 def backups_in(directory: Path) -> tuple[Path, ...]:
     """Name the backups of a directory, oldest first."""
-    return tuple(sorted(directory.glob(f"*{SUFFIX}"))) if directory.is_dir() else ()
+    return tuple(sorted(directory.glob(f"*{checked_lines.SUFFIX}"))) if directory.is_dir() else ()
 
 
 def halves_in(directory: Path) -> tuple[Path, ...]:
     """Name the backups of a directory that are being written, or were when a process was killed."""
-    return tuple(sorted(directory.glob(f"*{SUFFIX}.*{PART}"))) if directory.is_dir() else ()
+    return (
+        tuple(sorted(directory.glob(f"*{checked_lines.SUFFIX}.*{checked_lines.PART}")))
+        if directory.is_dir()
+        else ()
+    )
 
 
 def _alive(item: Item, workspace_id: str) -> Item:

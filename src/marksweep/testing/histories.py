@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 PIXEL = "R0lGODlhAQABAAAAACwAAAAAAQABAAA="
 """A picture, as base64."""
 
+PIXEL_URL = f"data:image/gif;base64,{PIXEL}"
+
 Raw = dict[str, Any]
 
 
@@ -70,17 +72,17 @@ def _extra(script: Script, raw: Raw, at: int) -> Raw:
     return {**raw, "x_unknown": {"at": at, "deep": [None, 1.5]}} if script.extras else raw
 
 
+def _content(said: Said, picture: Raw, kind: str = "text") -> str | list[Raw]:
+    """Return what the user says: a text, or parts if there are pictures."""
+    parts = [{"type": kind, "text": said.text}, *[picture] * said.pictures]
+    return parts if said.pictures else said.text
+
+
 def _chat(script: Script) -> list[Raw]:
     out: list[Raw] = [{"role": "system", "content": text} for text in script.system]
     for at, beat in enumerate(script.beats):
         if isinstance(beat, Said):
-            content: Any = beat.text
-            if beat.pictures:
-                image = {
-                    "type": "image_url",
-                    "image_url": {"url": f"data:image/gif;base64,{PIXEL}"},
-                }
-                content = [{"type": "text", "text": beat.text}, *[image] * beat.pictures]
+            content = _content(beat, {"type": "image_url", "image_url": {"url": PIXEL_URL}})
             out.append(_extra(script, {"role": "user", "content": content}, at))
             continue
         message: Raw = {"role": "assistant", "content": beat.text or None}
@@ -108,11 +110,8 @@ def _responses(script: Script) -> list[Raw]:
     out: list[Raw] = [{"role": "developer", "content": text} for text in script.system]
     for at, beat in enumerate(script.beats):
         if isinstance(beat, Said):
-            content: Any = beat.text
-            if beat.pictures:
-                url = f"data:image/gif;base64,{PIXEL}"
-                image = {"type": "input_image", "image_url": url}
-                content = [{"type": "input_text", "text": beat.text}, *[image] * beat.pictures]
+            picture = {"type": "input_image", "image_url": PIXEL_URL}
+            content = _content(beat, picture, "input_text")
             out.append(_extra(script, {"type": "message", "role": "user", "content": content}, at))
             continue
         if beat.thought:
@@ -147,12 +146,9 @@ def _anthropic(script: Script) -> list[Raw]:
     out: list[Raw] = []
     for at, beat in enumerate(script.beats):
         if isinstance(beat, Said):
-            content: Any = beat.text
-            if beat.pictures:
-                source = {"type": "base64", "media_type": "image/gif", "data": PIXEL}
-                image = {"type": "image", "source": source}
-                content = [{"type": "text", "text": beat.text}, *[image] * beat.pictures]
-            elif at == 0:
+            source = {"type": "base64", "media_type": "image/gif", "data": PIXEL}
+            content = _content(beat, {"type": "image", "source": source})
+            if at == 0 and not beat.pictures:
                 mark = {"type": "ephemeral"}
                 content = [{"type": "text", "text": beat.text, "cache_control": mark}]
             out.append(_extra(script, {"role": "user", "content": content}, at))

@@ -7,11 +7,12 @@ bearer token if there is one. Reads are GET; changes are POST.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
@@ -19,11 +20,11 @@ from starlette.routing import Route
 
 from marksweep.dialects.base import spelled
 from marksweep.errors import BadInput, MarksweepError, NotFound, Refused
-from marksweep.model import Plan, Step
+from marksweep.model import Plan, Stashed, Step
 from marksweep.web.bearer import BearerTokens, given_token
 from marksweep.web.heaps import Heaps
 from marksweep.web.picture import Shown, picture
-from marksweep.web.sources import Detail
+from marksweep.web.sources import Detail, Source
 from marksweep.web.tiles import By, Tile
 
 PATH = "/marksweep"
@@ -137,7 +138,7 @@ class Door:
 def routes(heaps: Callable[[Request], Heaps], door: Door) -> list[Route]:
     """Return the routes; `heaps` returns what the caller of a request may see."""
 
-    def answering(work: Callable[[Request, Heaps], Awaitable[Response]]) -> Endpoint:
+    def answering(work: Work) -> Endpoint:
         async def answer(request: Request) -> Response:
             refused = door.check(request)
             if refused is not None:
@@ -161,13 +162,16 @@ def routes(heaps: Callable[[Request], Heaps], door: Door) -> list[Route]:
         *(Route(f"{PATH}/{name}", _file(name), methods=["GET"]) for name in FILES),
         *(Route(f"{api}/{name}", answering(work), methods=["GET"]) for name, work in LOOKS.items()),
         *(
-            Route(f"{api}/{name}", answering(_changing(work)), methods=["POST"])
+            Route(f"{api}/{name}", answering(work), methods=["POST"])
             for name, work in CHANGES.items()
         ),
         Route(f"{PATH}/{{rest:path}}", nothing, methods=METHODS),
     ]
 
 
+Asked = Mapping[str, str]
+"""The parameters of a request."""
+Work = Callable[[Request, Heaps], Awaitable[Response]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -199,13 +203,13 @@ def _status(error: MarksweepError) -> int:
     return 400 if isinstance(error, BadInput) else 503
 
 
-async def _list(_: Request, heaps: Heaps) -> Response:
-    return _json(await run_in_threadpool(heaps.list))
+def _heap(asked: Asked) -> str:
+    return asked.get("heap", "")
 
 
 async def _view(request: Request, heaps: Heaps) -> Response:
     """Return a view, or 304 if the page already has it."""
-    heap = request.query_params.get("heap", "")
+    heap = _heap(request.query_params)
     version = await run_in_threadpool(heaps.version, heap)
     if request.headers.get("if-none-match") == f'"{version}"':
         return Response(status_code=304, headers=HEADERS)
@@ -219,7 +223,7 @@ async def _picture(request: Request, heaps: Heaps) -> Response:
     width = _number(asked.get("width", "900"), "width")
 
     def draw() -> str:
-        heap, plan_id = asked.get("heap", ""), asked.get("plan", "")
+        heap, plan_id = _heap(asked), asked.get("plan", "")
         with heaps.open(heap) as source:
             plan = source.saved(plan_id) if plan_id else None
         title = next(each.title for each in heaps.list() if each.heap == heap)
@@ -229,113 +233,63 @@ async def _picture(request: Request, heaps: Heaps) -> Response:
     return Response(drawn, headers=HEADERS, media_type="image/svg+xml")
 
 
-async def _tiles(request: Request, heaps: Heaps) -> Response:
+def _looking(work: Callable[[Asked, Heaps], object]) -> Work:
+    """Look something up in a thread, and return it as JSON."""
+
+    async def look(request: Request, heaps: Heaps) -> Response:
+        return _json(await run_in_threadpool(work, request.query_params, heaps))
+
+    return look
+
+
+def _tiles(asked: Asked, heaps: Heaps) -> Rows:
     """Return tiles, largest first, or best match first for words; of one state if given."""
-    asked = request.query_params
     offset = _number(asked.get("offset", "0"), "offset")
     words, state = asked.get("words", "").strip(), asked.get("state", "")
-
-    def find() -> Rows:
-        heap = asked.get("heap", "")
-        tiles: Sequence[Tile] = heaps.look(heap).tiles
-        if words:
-            with heaps.open(heap) as source:
-                names = source.find(words, MAX_ROWS)
-            known = {tile.name: tile for tile in tiles}
-            tiles = [known[name] for name in names if name in known]
-        if state:
-            tiles = [tile for tile in tiles if tile.state == state]
-        if not words:
-            tiles = sorted(tiles, key=lambda tile: (-tile.size, tile.name))
-        return Rows(tuple(tiles[offset : offset + MAX_ROWS]), len(tiles))
-
-    return _json(await run_in_threadpool(find))
+    tiles: Sequence[Tile] = heaps.look(_heap(asked)).tiles
+    if words:
+        with heaps.open(_heap(asked)) as source:
+            names = source.find(words, MAX_ROWS)
+        known = {tile.name: tile for tile in tiles}
+        tiles = [known[name] for name in names if name in known]
+    if state:
+        tiles = [tile for tile in tiles if tile.state == state]
+    if not words:
+        tiles = sorted(tiles, key=lambda tile: (-tile.size, tile.name))
+    return Rows(tuple(tiles[offset : offset + MAX_ROWS]), len(tiles))
 
 
-async def _segment(request: Request, heaps: Heaps) -> Response:
-    def read() -> Detail:
-        with heaps.open(request.query_params.get("heap", "")) as source:
-            found = source.read(request.query_params.get("name", ""))
-        text = found.segment.text
-        cut = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
-        segment = msgspec.structs.replace(found.segment, text=cut, raw="")
-        return msgspec.structs.replace(found, segment=segment)
-
-    return _json(await run_in_threadpool(read))
+def _segment(asked: Asked, heaps: Heaps) -> Detail:
+    with heaps.open(_heap(asked)) as source:
+        found = source.read(asked.get("name", ""))
+    text = found.segment.text
+    cut = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+    return replace(found, segment=replace(found.segment, text=cut, raw=""))
 
 
-async def _swept(request: Request, heaps: Heaps) -> Response:
-    def find() -> list[object]:
-        with heaps.open(request.query_params.get("heap", "")) as source:
-            entries = source.swept(request.query_params.get("words", "").strip(), MAX_ROWS)
-        return [
-            msgspec.structs.replace(
-                each,
-                segment=msgspec.structs.replace(
-                    each.segment, text=each.segment.text[:MAX_SWEPT_TEXT], raw=""
-                ),
-            )
-            for each in entries
-        ]
-
-    return _json(await run_in_threadpool(find))
+def _swept(asked: Asked, heaps: Heaps) -> list[Stashed]:
+    with heaps.open(_heap(asked)) as source:
+        entries = source.swept(asked.get("words", "").strip(), MAX_ROWS)
+    shorter = (replace(e.segment, text=e.segment.text[:MAX_SWEPT_TEXT], raw="") for e in entries)
+    return [replace(e, segment=segment) for e, segment in zip(entries, shorter, strict=True)]
 
 
-async def _plan_by_id(request: Request, heaps: Heaps) -> Response:
-    def find() -> PlanShown:
-        with heaps.open(request.query_params.get("heap", "")) as source:
-            plan = source.saved(request.query_params.get("plan", ""))
-        return _shown(plan, heaps.look(request.query_params["heap"]).tiles)
-
-    return _json(await run_in_threadpool(find))
+def _plan_by_id(asked: Asked, heaps: Heaps) -> PlanShown:
+    with heaps.open(_heap(asked)) as source:
+        plan = source.saved(asked.get("plan", ""))
+    return _shown(plan, heaps.look(_heap(asked)).tiles)
 
 
 def _shown(plan: Plan, tiles: Sequence[Tile]) -> PlanShown:
     steps: list[Step] = sorted(plan.steps, key=lambda step: -step.size)[:MAX_STEPS]
-    short = tuple(msgspec.structs.replace(step, replacement=None) for step in steps)
-    shown = msgspec.structs.replace(plan, steps=short)
+    short = tuple(replace(step, replacement=None) for step in steps)
     first = {step.segments[0] for step in short}
     labels = {tile.name: tile.label for tile in tiles if tile.name in first}
-    return PlanShown(shown, len(plan.steps), plan.deletes, labels)
+    return PlanShown(replace(plan, steps=short), len(plan.steps), plan.deletes, labels)
 
 
-def _plan(wanted: Wanted, heaps: Heaps) -> object:
-    with heaps.open(wanted.heap) as source:
-        plan = source.plan(wanted.target)
-    return _shown(plan, heaps.look(wanted.heap).tiles)
-
-
-def _collect(wanted: Wanted, heaps: Heaps) -> object:
-    with heaps.open(wanted.heap) as source:
-        return source.collect(wanted.plan_id)
-
-
-def _undo(wanted: Wanted, heaps: Heaps) -> object:
-    with heaps.open(wanted.heap) as source:
-        return source.undo(wanted.plan_id)
-
-
-def _restore(wanted: Wanted, heaps: Heaps) -> object:
-    with heaps.open(wanted.heap) as source:
-        return source.restore(wanted.names)
-
-
-def _pin(wanted: Wanted, heaps: Heaps) -> object:
-    with heaps.open(wanted.heap) as source:
-        for name in wanted.names:
-            source.pin(name)
-    return wanted.names
-
-
-def _unpin(wanted: Wanted, heaps: Heaps) -> object:
-    with heaps.open(wanted.heap) as source:
-        for name in wanted.names:
-            source.unpin(name)
-    return wanted.names
-
-
-def _changing(work: Callable[[Wanted, Heaps], object]) -> Work:
-    """Parse the request, and do the work in a thread."""
+def _changing(work: Callable[[Source, Wanted], object]) -> Work:
+    """Parse the request, and change a heap in a thread."""
 
     async def change(request: Request, heaps: Heaps) -> Response:
         body = bytearray()
@@ -347,30 +301,46 @@ def _changing(work: Callable[[Wanted, Heaps], object]) -> Work:
             wanted = msgspec.json.decode(bytes(body), type=Wanted)
         except msgspec.DecodeError as error:
             raise BadInput(f"the body cannot be read: {error}.") from error
-        return _json(await run_in_threadpool(work, wanted, heaps))
+
+        def changed() -> object:
+            with heaps.open(wanted.heap) as source:
+                done = work(source, wanted)
+            return _shown(done, heaps.look(wanted.heap).tiles) if isinstance(done, Plan) else done
+
+        return _json(await run_in_threadpool(changed))
 
     return change
 
 
-Work = Callable[[Request, Heaps], Awaitable[Response]]
+def _pin(source: Source, wanted: Wanted) -> tuple[str, ...]:
+    for name in wanted.names:
+        source.pin(name)
+    return wanted.names
+
+
+def _unpin(source: Source, wanted: Wanted) -> tuple[str, ...]:
+    for name in wanted.names:
+        source.unpin(name)
+    return wanted.names
+
 
 LOOKS: dict[str, Work] = {
-    "heaps": _list,
+    "heaps": _looking(lambda _, heaps: heaps.list()),
     "view": _view,
     "picture": _picture,
-    "tiles": _tiles,
-    "segment": _segment,
-    "swept": _swept,
-    "plan": _plan_by_id,
+    "tiles": _looking(_tiles),
+    "segment": _looking(_segment),
+    "swept": _looking(_swept),
+    "plan": _looking(_plan_by_id),
 }
 
-CHANGES: dict[str, Callable[[Wanted, Heaps], object]] = {
-    "plan": _plan,
-    "collect": _collect,
-    "undo": _undo,
-    "restore": _restore,
-    "pin": _pin,
-    "unpin": _unpin,
+CHANGES: dict[str, Work] = {
+    "plan": _changing(lambda source, wanted: source.plan(wanted.target)),
+    "collect": _changing(lambda source, wanted: source.collect(wanted.plan_id)),
+    "undo": _changing(lambda source, wanted: source.undo(wanted.plan_id)),
+    "restore": _changing(lambda source, wanted: source.restore(wanted.names)),
+    "pin": _changing(_pin),
+    "unpin": _changing(_unpin),
 }
 
 
