@@ -175,10 +175,10 @@ def test_usage_calibrates_the_conversation() -> None:
     made, history = adapter(), work("fix the parser", 20)
     fitted = grown(made, history[:9])
     before = fitted.conversation.tokens
-    made.observe("a", 4 * before, 0)
+    made.observe(Sent.of(fitted), 4 * before, 0)
     assert made.fit(history[:11], "a").conversation.tokens < before
-    made.observe("nobody", 10)
-    made.observe("a", None)
+    made.observe(None, 10)
+    made.observe(Sent.of(fitted), None)
 
 
 def test_usage_that_is_reported_late_is_compared_with_its_own_request() -> None:
@@ -191,7 +191,7 @@ def test_usage_that_is_reported_late_is_compared_with_its_own_request() -> None:
         late.append(Sent.of(fitted))
         if len(late) > 2:
             before = late.pop(0)
-            reported.observe_sent(before, before.tokens, 0)
+            reported.observe(before, before.tokens, 0)
 
 
 def test_a_failure_returns_what_the_framework_had_and_is_logged_once(

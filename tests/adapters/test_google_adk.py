@@ -19,7 +19,7 @@ from google.adk.tools import LongRunningFunctionTool
 from google.genai import types
 from pydantic import BaseModel
 
-from marksweep.adapters.core import Adapter
+from marksweep.adapters.core import Adapter, Sent
 from marksweep.adapters.google_adk import REWRITES, MarksweepPlugin, _version
 from marksweep.errors import BadInput
 from marksweep.tokens import count
@@ -313,6 +313,40 @@ class TestADK(AdapterContract):
         agent = ADK(reading(40), reported=2)
         agent.ask("Read all files of the project.")
         assert largest(agent) < 0.6 * LIMIT
+
+    def test_usage_is_compared_with_its_own_request_where_two_runs_of_a_session_overlap(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plugin = MarksweepPlugin(LIMIT)
+        short, long = ADK([Answer("Hello.")], plugin=plugin), ADK([Answer("So.")], plugin=plugin)
+        seen = list[tuple[int, int]]()
+
+        def noted(report: Sent, tokens: int, _: Any) -> None:
+            seen.append((report.tokens, tokens))
+            reported.set()
+
+        async def both() -> None:
+            runs = [short._run("Hi.", "a", StreamingMode.NONE)]
+            runs.append(long._run(f"Look: {content('src/0.py')}", "a", StreamingMode.NONE))
+            await asyncio.gather(*runs)
+
+        answer = Scripted.generate_content_async
+
+        async def late(self: Any, llm_request: LlmRequest, stream: bool = False) -> Any:
+            (long_sent if self.agent is long else short_sent).set()
+            await (short_sent if self.agent is long else long_sent).wait()
+            if self.agent is short:
+                await reported.wait()
+            async for response in answer(self, llm_request, stream):
+                yield response
+
+        short_sent, long_sent, reported = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        monkeypatch.setattr(plugin.adapter, "observe", noted)
+        monkeypatch.setattr(Scripted, "generate_content_async", late)
+        asyncio.run(both())
+        (long_counted, of_long), (short_counted, of_short) = seen
+        assert of_long > 2 * of_short
+        assert long_counted > 2 * short_counted
 
     def test_percent_is_of_the_window_that_is_passed(self) -> None:
         agent = ADK(reading(40), "30%", {"window": LIMIT * 10 // 3})

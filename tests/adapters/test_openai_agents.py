@@ -296,7 +296,7 @@ class TestOpenAIAgents(AdapterContract):
             seen.append((report.tokens, tokens))
             sent.set()
 
-        made.adapter.observe_sent = noted  # type: ignore[assignment]
+        made.adapter.observe = noted  # type: ignore[assignment]
         for each in (first, second):
             each.agent.model = Waiting(each)
 

@@ -142,7 +142,7 @@ class PydanticAIAgent(Agent):
     def stream(self, prompt: str, thread: str = "a") -> None:
         seen: list[Any] = []
         # The fake model reports what it guesses for an empty request.
-        self.adapter.observe_sent = lambda *_: None  # type: ignore[method-assign]
+        self.adapter.observe = lambda *_: None  # type: ignore[method-assign]
 
         async def handler(_: Any, events: AsyncIterator[Any]) -> None:
             seen.extend([event async for event in events])

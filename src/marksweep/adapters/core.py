@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -101,7 +100,6 @@ class Adapter:
         Conversation(limit=self._tokens(100_000 if window is None else window), **self._options)
         self._store = store_of(store)
         self._fits: dict[int, Fit] = {}
-        self._last: OrderedDict[str, Sent] = OrderedDict()
         self._lock = Lock()
 
     def _tokens(self, window: int | None) -> int:
@@ -146,13 +144,7 @@ class Adapter:
         request = {LISTS[dialect]: list(values), "tools": fixed or None}
         known = state["state"] if state else None
         at = None if requested_at is None else datetime.fromtimestamp(requested_at, UTC)
-        fitted = fit.follow(request, key, dialect, known, model, requested_at=at)
-        with self._lock:
-            self._last[key] = Sent.of(fitted)
-            self._last.move_to_end(key)
-            while len(self._last) > MOST_KEYS:
-                self._last.popitem(last=False)
-        return fitted
+        return fit.follow(request, key, dialect, known, model, requested_at=at)
 
     def checkpoint(self, fitted: Fitted, known: Json = None) -> Json:
         """Return what the framework should keep in its checkpoint, as plain JSON data.
@@ -164,11 +156,7 @@ class Adapter:
             return known
         return {"plan": newest, "state": fitted.conversation.state()}
 
-    def observe(self, key: str, input_tokens: int | None, cached_tokens: int | None = None) -> None:
-        """Record the usage that was reported for the last request of a conversation."""
-        self.observe_sent(self._last.get(key), input_tokens, cached_tokens)
-
-    def observe_sent(
+    def observe(
         self, sent: Sent | None, input_tokens: int | None, cached_tokens: int | None = None
     ) -> None:
         """Record the usage that was reported for a request, which need not be the last one."""

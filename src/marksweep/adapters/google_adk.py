@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple, Unpack
 
 import msgspec
 
-from marksweep.adapters.core import DESCRIPTION, MOST_KEYS, Adapter, Options, missing
+from marksweep.adapters.core import DESCRIPTION, MOST_KEYS, Adapter, Options, Sent, missing
 from marksweep.dialects.base import Json
 from marksweep.errors import BadInput
 from marksweep.following import Kept
@@ -47,9 +48,14 @@ CLIENT_ID = "adk-"
 """Prefix of the call ids that ADK generates. It omits them from requests."""
 
 
+_request: ContextVar[Sent | None] = ContextVar("marksweep_request", default=None)
+"""The last request in this context: agents that run side by side have one each."""
+
+
 class _Sending(NamedTuple):
     """The last request of a run: what ADK built, and what was sent."""
 
+    counted: Sent
     contents: list[types.Content]
     kept: list[Kept]
     sent: list[types.Content]
@@ -93,9 +99,10 @@ class MarksweepPlugin(BasePlugin):
                 fixed=config or None,
             )
             sent = [_content(each, contents) for each in fitted.kept]
-            return _Sending(contents, fitted.kept, sent, fitted.is_changed)
+            return _Sending(Sent.of(fitted), contents, fitted.kept, sent, fitted.is_changed)
 
         sending = await self.adapter.guarded_async(fit, None) if contents else None
+        _request.set(sending.counted if sending else None)
         if sending is not None:
             llm_request.contents = sending.sent
             if self.adapter.rewrite_history:
@@ -130,14 +137,16 @@ class MarksweepPlugin(BasePlugin):
             llm_request.append_tools([self._recall])
 
     async def after_model_callback(
-        self, *, callback_context: CallbackContext, llm_response: LlmResponse
+        self,
+        *,
+        callback_context: CallbackContext,  # noqa: ARG002 - the framework's signature
+        llm_response: LlmResponse,
     ) -> None:
         """Record the usage that the model reported."""
         usage = llm_response.usage_metadata
         if usage is not None and not llm_response.partial:
-            key = self.adapter.guarded(lambda: _key(callback_context), "")
             cached = usage.cached_content_token_count
-            self.adapter.observe(key, usage.prompt_token_count, cached)
+            self.adapter.observe(_request.get(), usage.prompt_token_count, cached)
 
     def recall(self, what: str, tool_context: ToolContext, start: int = 0) -> str:  # noqa: D102
         return self.adapter.recall(what, _key(tool_context), start)

@@ -147,7 +147,7 @@ class MarksweepMiddleware(AgentMiddleware):
         for answer in answers[-1:]:
             usage = answer.usage_metadata
             cached = (usage.get("input_token_details") or {}).get("cache_read")
-            self.adapter.observe_sent(Sent.of(sending.fitted), usage["input_tokens"], cached)
+            self.adapter.observe(Sent.of(sending.fitted), usage["input_tokens"], cached)
         known = request.state.get("marksweep")
         state = self.adapter.checkpoint(sending.fitted, known)
         update: dict[str, Json] = {"marksweep_requested_at": time.time()}

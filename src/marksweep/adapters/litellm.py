@@ -157,7 +157,7 @@ class MarksweepHook(CustomLogger):
             sent = self._sent.pop(kwargs.get("litellm_call_id") or "", None)
         adapter = self._adapter
         if sent is not None and adapter is not None:
-            adapter.guarded(lambda: adapter.observe_sent(sent, *_usage(response_obj)), None)
+            adapter.guarded(lambda: adapter.observe(sent, *_usage(response_obj)), None)
 
     async def async_log_success_event(
         self,

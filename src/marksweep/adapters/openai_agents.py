@@ -170,7 +170,7 @@ class _Hooks(RunHooks[Any]):
         """Record the usage."""
         usage = response.usage
         cached = getattr(usage.input_tokens_details, "cached_tokens", None)
-        self._adapter.observe_sent(_request.get(), usage.input_tokens, cached)
+        self._adapter.observe(_request.get(), usage.input_tokens, cached)
 
 
 def _key(items: list[Json]) -> str:

@@ -98,7 +98,7 @@ class Marksweep(AbstractCapability[Any]):
         if sending is not None:
             usage = response.usage
             cached = usage.cache_read_tokens or None
-            self.adapter.observe_sent(sending.sent, usage.input_tokens, cached)
+            self.adapter.observe(sending.sent, usage.input_tokens, cached)
         return response
 
     def _sending(
