@@ -11,6 +11,7 @@ from typing import Any
 from agent_framework import (
     Agent,
     BaseChatClient,
+    ChatMiddlewareLayer,
     ChatResponse,
     Content,
     FunctionInvocationLayer,
@@ -22,7 +23,7 @@ from marksweep.adapters.agent_framework import MarksweepStrategy
 from marksweep.tokens import count
 
 
-class FakeClient(FunctionInvocationLayer, BaseChatClient):
+class FakeClient(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):
     """Reads thirty files, and prints how much it was sent."""
 
     step = 0
@@ -45,12 +46,10 @@ def read(path: str) -> str:
 
 
 async def main() -> None:
-    strategy = MarksweepStrategy(limit=10_000)
     agent = Agent(
         client=FakeClient(),
         tools=[read],
-        compaction_strategy=strategy,
-        context_providers=[strategy, InMemoryHistoryProvider()],
+        context_providers=[MarksweepStrategy(limit=10_000), InMemoryHistoryProvider()],
     )
     answer = await agent.run("Read all files.", session=agent.create_session())
     print(f"{answer.text} marksweep kept the requests within the limit.")

@@ -13,6 +13,7 @@ from agent_framework import Agent as FrameworkAgent
 from agent_framework import (
     AgentSession,
     BaseChatClient,
+    ChatMiddlewareLayer,
     ChatResponse,
     ChatResponseUpdate,
     CompactionProvider,
@@ -46,11 +47,11 @@ def read(path: str) -> str:
     return content(path)
 
 
-class Scripted(FunctionInvocationLayer, BaseChatClient):
-    """A chat client that answers from a list."""
+class Answering:
+    """Answers from a list."""
 
     def __init__(self, agent: Any) -> None:
-        super().__init__(function_invocation_configuration={"max_iterations": 100})
+        super().__init__(function_invocation_configuration={"max_iterations": 100})  # type: ignore[call-arg]
         self.agent = agent
         self.model = "scripted"
 
@@ -59,6 +60,14 @@ class Scripted(FunctionInvocationLayer, BaseChatClient):
         if stream:
             return ResponseStream(_updates(contents), finalizer=ChatResponse.from_updates)
         return _response(contents)
+
+
+class Scripted(Answering, FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):
+    """A chat client with the layers that the framework's own clients have."""
+
+
+class Bare(Answering, FunctionInvocationLayer, BaseChatClient):
+    """A chat client that runs no chat middleware."""
 
 
 async def _response(contents: list[Content]) -> ChatResponse:
@@ -106,9 +115,9 @@ class Framework(Agent):
     def build(self) -> None:
         self.agent = FrameworkAgent(
             client=Scripted(self),
-            compaction_strategy=self.strategy,
             **{
                 "tools": [read],
+                "compaction_strategy": self.strategy,
                 "context_providers": [self.strategy, InMemoryHistoryProvider()],
                 **self.more,
             },
@@ -183,6 +192,35 @@ class TestAgentFramework(AdapterContract):
     def share(self, agent: Agent, shared: Agent) -> None:
         agent.strategy = shared.strategy  # type: ignore[attr-defined]
         agent.build()  # type: ignore[attr-defined]
+
+    @pytest.mark.parametrize("is_streamed", [False, True])
+    def test_as_a_context_provider_alone_it_sends_the_same_and_offers_recall(
+        self, is_streamed: bool
+    ) -> None:
+        """One line is enough: it compacts requests as a chat middleware."""
+        as_both, alone = (Framework([*reading(25), *reading(15, 100)]) for _ in range(2))
+        alone.more = {"compaction_strategy": None}
+        alone.build()
+        for agent in (as_both, alone):
+            for prompt in ("Read all files of the project.", "And the others."):
+                agent.stream(prompt) if is_streamed else agent.ask(prompt)
+        path, name = swept(alone.requests[-1])
+        assert [request.text for request in alone.requests] == [
+            request.text for request in as_both.requests
+        ]
+        assert content(path).splitlines()[7] in alone.recall(name)
+        assert alone.adapter.failures == 0
+
+    def test_alone_with_a_client_that_runs_no_middleware_it_says_what_to_do(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        agent = Framework(reading(25), more={"compaction_strategy": None})
+        agent.agent.client = Bare(agent)
+        agent.ask("Read all files of the project.")
+        assert agent.requests[-1].text == agent.requests[-1].own_text
+        told = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
+        assert len(told) == 1
+        assert "compaction_strategy" in told[0]
 
     def test_a_history_that_cannot_be_rewritten_is_logged_once(
         self, caplog: pytest.LogCaptureFixture

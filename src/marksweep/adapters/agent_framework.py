@@ -1,11 +1,12 @@
-"""Microsoft's Agent Framework: a compaction strategy that is also a context provider.
+"""Microsoft's Agent Framework: a context provider that is also a compaction strategy.
 
-    strategy = MarksweepStrategy(limit=100_000)
-    Agent(client=…, compaction_strategy=strategy, context_providers=[strategy])
+    Agent(client=…, context_providers=[MarksweepStrategy(limit=100_000)])
 
-As a strategy it marks messages as excluded, like the framework's own strategies, and inserts
-stand-ins beside them. The framework passes a strategy only messages. A provider is also passed the
-session: it keeps a checkpoint in the session's state and adds the tool `recall`.
+A provider is passed the session: it keeps a checkpoint in the session's state, adds the tool
+`recall`, and compacts each request of a run as a chat middleware. As the agent's
+`compaction_strategy` it compacts the same way without the middleware, but the framework passes a
+strategy only messages: without the provider there is no `recall`. Messages are marked as excluded,
+like the framework's own strategies do, and their replacements inserted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 import zlib
 from base64 import b64decode, b64encode
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Unpack
@@ -34,6 +35,9 @@ try:
         EXCLUDED_KEY,
         GROUP_ANNOTATION_KEY,
         AgentSession,
+        ChatContext,
+        ChatMiddleware,
+        ChatMiddlewareLayer,
         Content,
         ContextProvider,
         FunctionTool,
@@ -152,12 +156,23 @@ class MarksweepStrategy(ContextProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        """Note the session and the model of the run, and add `recall`."""
+        """Note the session and the model of the run, add `recall`, and see to the requests."""
         packed = state.get(CHECKPOINT)
         checkpoint = await self.adapter.guarded_async(lambda: _unpacked(packed), None)
         model = self.adapter.guarded(lambda: _model(agent, context), "")
         self._run.set(Run(session.session_id, model, state, checkpoint))
         context.extend_tools(self.source_id, [self._recall])
+        if getattr(agent, "compaction_strategy", None) is self:
+            return
+        if isinstance(getattr(agent, "client", None), ChatMiddlewareLayer):
+            context.extend_middleware(self.source_id, [_Compacting(self)])
+        else:
+            self.adapter.failed(
+                BadInput(
+                    "the agent's client runs no chat middleware. Expected the strategy also as "
+                    "compaction_strategy."
+                )
+            )
 
     async def after_run(
         self,
@@ -194,6 +209,20 @@ class MarksweepStrategy(ContextProvider):
         if run is None:
             return "recall needs the session: add the strategy to context_providers too."
         return self.adapter.recall(what, run.key, start)
+
+
+class _Compacting(ChatMiddleware):
+    """Compacts each request of a run whose agent has no compaction strategy of ours."""
+
+    def __init__(self, strategy: MarksweepStrategy) -> None:
+        self._strategy = strategy
+
+    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Send what is left of the messages."""
+        messages = list(context.messages)
+        if await self._strategy(messages):
+            context.messages = [message for message in messages if not _is_excluded(message)]
+        await call_next()
 
 
 def _model(agent: object, context: SessionContext) -> str:
