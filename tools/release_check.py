@@ -85,6 +85,7 @@ def coding_agent(place: Installed) -> None:
     stub.write_text(CLIENT)
     stub.chmod(0o700)
     assert "asks http://127.0.0.1" in place.run("marksweep", "wrap", "claude")
+    place.run("marksweep", "swept", "--mcp")  # the tool recall, until its input ends
     session = next((place.folder / "venv").rglob("demo_session.jsonl"))
     assert "tokens" in place.run("marksweep", "analyze", str(session), "--limit", "6k")
 

@@ -637,6 +637,35 @@ def test_the_installed_command_ends_with_the_documented_code(
     assert bool(ran.stderr) or code < 2
 
 
+@pytest.mark.parametrize(
+    ("command", "package", "extra"),
+    [
+        ("proxy", "starlette", "proxy"),
+        ("wrap claude", "starlette", "proxy"),
+        ("swept --mcp", "mcp", "proxy"),
+        ("web", "uvicorn", "web"),
+        ("index .", "pathspec", "index"),
+        ("serve", "mcp", "mcp"),
+    ],
+)
+def test_a_command_without_its_package_names_the_extra(
+    command: str, package: str, extra: str
+) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from marksweep.cli import main; main()"
+    name, *words = command.split()
+    done = subprocess.run(
+        [sys.executable, "-c", code, name, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"marksweep: {name} needs the package {package}")
+    assert f"pip install 'marksweep[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_help_imports_nothing_heavy() -> None:
     script = (
         "import sys; from marksweep.cli.app import app; app(['--help'], standalone_mode=False); "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import IO
 
 import click
 
@@ -45,6 +46,34 @@ COMMANDS = {
 """Where each command lives below marksweep.cli, and what it does in a line."""
 
 
+EXTRAS = {
+    **dict.fromkeys(("index", "search", "watch"), "index"),
+    **dict.fromkeys(("proxy", "swept", "wrap"), "proxy"),
+    "serve": "mcp",
+    "web": "web",
+}
+"""The extra that installs what a command needs beyond `cli`."""
+
+
+class MissingPackage(click.ClickException):
+    """A command needs a package that is not installed."""
+
+    exit_code = 2
+
+    def show(self, file: IO[str] | None = None) -> None:
+        """Print the error as every other error."""
+        click.echo(f"marksweep: {self.format_message()}", file=file, err=True)
+
+
+def _explain(command: str | None, error: ModuleNotFoundError) -> None:
+    """Raise MissingPackage with what to install, if the command has an extra."""
+    if command in EXTRAS:
+        raise MissingPackage(
+            f"{command} needs the package {error.name}. "
+            f"Install it: pip install 'marksweep[{EXTRAS[command]}]'"
+        ) from error
+
+
 class Lazy(click.Group):
     """A group that knows its commands' names and imports one when it is called."""
 
@@ -60,12 +89,18 @@ class Lazy(click.Group):
         try:
             command = getattr(import_module(f"marksweep.cli.{module}"), name)
         except ModuleNotFoundError as error:
-            raise click.ClickException(
-                f"{cmd_name} needs the package {error.name}. "
-                "Install it: pip install 'marksweep[all]'"
-            ) from error
+            _explain(cmd_name, error)
+            raise
         assert isinstance(command, click.Command)  # noqa: S101
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; say what to install if a package is missing."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            _explain(ctx.invoked_subcommand, error)
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing them."""

@@ -149,7 +149,7 @@ def _installed(name: str, use: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
-        return f"not installed, so no {use}"
+        return f"not installed; needed for {use}"
 
 
 def _tried(what: str, attempt: Callable[[], str]) -> Check:

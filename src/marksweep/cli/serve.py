@@ -115,10 +115,6 @@ def command(
             from marksweep.mcp.stdio import serve_stdio
 
             serve_stdio(state, log_level=log_level, collect_every=collect_every)
-    except ModuleNotFoundError as error:
-        raise click.UsageError(
-            f"serve needs the package {error.name}. Install it: pip install 'marksweep[mcp]'"
-        ) from error
     except MarksweepError as error:
         from marksweep.cli.common import fail  # what it brings would slow the start down
 
