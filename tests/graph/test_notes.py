@@ -65,7 +65,7 @@ def test_chunks_cover_every_word_in_order_and_keep_to_the_limit(text: str, limit
     assert "".join("".join(part.text.split()) for part in parts) == "".join(text.split())
     lines = text.split("\n")
     for part in parts:
-        assert part.text.strip() in "\n".join(lines[part.first - 1 : part.last])
+        assert part.text.strip() in "\n".join(lines[part.start_line - 1 : part.end_line])
         assert len(part.text) <= limit + part.text.count("\n")
 
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-import msgspec
-
 from marksweep.errors import BadInput
 from marksweep.graph.extract import extract
 from marksweep.stores.graph.nouns import (
     CODE_INDEXER,
-    Chunk,
     Entity,
     Memory,
     Mention,
+    Piece,
     Record,
     Scalar,
-    chunk_ids,
+    chunks_of,
     entity_id,
     hash_content,
     note_memory_id,
@@ -45,14 +43,6 @@ def time_to_live(text: str) -> timedelta | None:
             "such as 30d."
         )
     return timedelta(**{UNITS[unit]: int(number)})
-
-
-class Lines(msgspec.Struct, frozen=True, gc=False):
-    """A run of lines of a text, counted from 1."""
-
-    first: int
-    last: int
-    text: str
 
 
 def note_record(
@@ -86,7 +76,7 @@ def note_record(
         last_seen_at=now,
         expires_at=None if ttl is None else now + ttl,
     )
-    chunks = tuple(_chunks(memory))
+    chunks = chunks_of(workspace_id, memory.memory_id, tuple(cut(text)))
     entities: dict[str, Entity] = {}
     mentions: list[Mention] = []
     for chunk in chunks:
@@ -109,22 +99,7 @@ def same_words(text: str) -> str:
     return hash_content(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass"))
 
 
-def _chunks(memory: Memory) -> Iterator[Chunk]:
-    parts = tuple(cut(memory.text))
-    names = chunk_ids(memory.memory_id, ((part.first, part.last, "") for part in parts))
-    for position, (part, name) in enumerate(zip(parts, names, strict=True)):
-        yield Chunk(
-            chunk_id=name,
-            workspace_id=memory.workspace_id,
-            memory_id=memory.memory_id,
-            text=part.text,
-            start_line=part.first,
-            end_line=part.last,
-            position=position,
-        )
-
-
-def cut(text: str, limit: int = CHUNK_CHARACTERS) -> Iterator[Lines]:
+def cut(text: str, limit: int = CHUNK_CHARACTERS) -> Iterator[Piece]:
     """Split a text into runs of whole lines, at blank lines where possible.
 
     A line longer than the limit is split at spaces, or at the limit if it has none.
@@ -139,7 +114,7 @@ def cut(text: str, limit: int = CHUNK_CHARACTERS) -> Iterator[Lines]:
             pending, size, first = [], 0, number
         if len(line) > limit:
             for piece in _pieces(line, limit):
-                yield Lines(number, number, piece)
+                yield Piece("text", "", number, number, piece)
             first = number + 1
             continue
         pending.append(line)
@@ -147,9 +122,9 @@ def cut(text: str, limit: int = CHUNK_CHARACTERS) -> Iterator[Lines]:
     yield from _lines(first, pending)
 
 
-def _lines(first: int, lines: Sequence[str]) -> Iterator[Lines]:
+def _lines(first: int, lines: Sequence[str]) -> Iterator[Piece]:
     if any(line.strip() for line in lines):
-        yield Lines(first, first + len(lines) - 1, "\n".join(lines))
+        yield Piece("text", "", first, first + len(lines) - 1, "\n".join(lines))
 
 
 def _pieces(line: str, limit: int) -> Iterator[str]:

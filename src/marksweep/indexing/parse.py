@@ -11,6 +11,7 @@ import msgspec
 from marksweep.indexing.chunking import cut
 from marksweep.indexing.languages import Language, language_of
 from marksweep.indexing.tree import Call, Definition, Findings, find
+from marksweep.stores.graph import nouns
 
 
 class Name(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -21,15 +22,9 @@ class Name(msgspec.Struct, frozen=True, gc=False, array_like=True):
     name: str
 
 
-class Piece(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A range of lines, counted from 1, and the names that occur in it."""
+class Piece(nouns.Piece, frozen=True, gc=False, array_like=True):
+    """A piece of a file, and the names that occur in it."""
 
-    kind: str
-    """function, class, block or text."""
-    symbol: str
-    start_line: int
-    end_line: int
-    text: str
     names: tuple[int, ...] = ()
     """Indexes into the file's names, sorted."""
 

@@ -17,7 +17,7 @@ from marksweep.stores.graph.nouns import (
     Entity,
     Mention,
     Relation,
-    chunk_ids,
+    chunks_of,
     entity_id,
     file_memory_id,
 )
@@ -78,25 +78,12 @@ def _named(source: Source, parsed: Parsed, trouble: str = "") -> Reading:
         each: Entity(entity_id=each, workspace_id=workspace_id, name=name.name, kind=name.kind)
         for each, name in zip(reversed(ids), reversed(parsed.names), strict=True)
     }
-    chunks: list[Chunk] = []
-    mentions: dict[Mention, None] = {}
-    places = ((piece.start_line, piece.end_line, piece.symbol) for piece in parsed.pieces)
-    named = zip(parsed.pieces, chunk_ids(memory_id, places), strict=True)
-    for position, (piece, each) in enumerate(named):
-        chunks.append(
-            Chunk(
-                chunk_id=each,
-                workspace_id=workspace_id,
-                memory_id=memory_id,
-                text=piece.text,
-                kind=piece.kind,
-                symbol=piece.symbol,
-                start_line=piece.start_line,
-                end_line=piece.end_line,
-                position=position,
-            )
-        )
-        mentions.update((Mention(each, ids[name]), None) for name in piece.names)
+    chunks = chunks_of(workspace_id, memory_id, parsed.pieces)
+    mentions = dict.fromkeys(
+        Mention(chunk.chunk_id, ids[name])
+        for chunk, piece in zip(chunks, parsed.pieces, strict=True)
+        for name in piece.names
+    )
     ties = {
         (ids[tie.source], ids[tie.target], tie.relation): tie.lines for tie in reversed(parsed.ties)
     }
@@ -105,7 +92,7 @@ def _named(source: Source, parsed: Parsed, trouble: str = "") -> Reading:
         lines=parsed.lines,
         functions=parsed.functions,
         classes=parsed.classes,
-        chunks=tuple(chunks),
+        chunks=chunks,
         entities=tuple(sorted(entities.values(), key=lambda entity: entity.entity_id)),
         mentions=tuple(mentions),
         relations=tuple(Relation(*tie, memory_id, lines) for tie, lines in reversed(ties.items())),

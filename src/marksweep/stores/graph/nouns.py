@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 from itertools import repeat
@@ -78,6 +78,17 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it stopped being valid; None if it is valid now."""
     expires_at: datetime | None = None
     """When it expires; None: its source's time to live applies, if any."""
+
+
+class Piece(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A range of lines of a text, counted from 1, that becomes a chunk."""
+
+    kind: str
+    """function, class, block or text."""
+    symbol: str
+    start_line: int
+    end_line: int
+    text: str
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -227,6 +238,26 @@ def chunk_ids(memory_id: str, places: Iterable[tuple[int, int, str]]) -> Iterato
     for place in places:
         yield chunk_id(memory_id, *place, seen[place])
         seen[place] += 1
+
+
+def chunks_of(workspace_id: str, memory_id: str, pieces: Sequence[Piece]) -> tuple[Chunk, ...]:
+    """Make the chunks of a memory from its pieces, in order."""
+    places = ((piece.start_line, piece.end_line, piece.symbol) for piece in pieces)
+    named = zip(pieces, chunk_ids(memory_id, places), strict=True)
+    return tuple(
+        Chunk(
+            chunk_id=name,
+            workspace_id=workspace_id,
+            memory_id=memory_id,
+            text=piece.text,
+            kind=piece.kind,
+            symbol=piece.symbol,
+            start_line=piece.start_line,
+            end_line=piece.end_line,
+            position=position,
+        )
+        for position, (piece, name) in enumerate(named)
+    )
 
 
 def entity_id(workspace_id: str, kind: str, name: str) -> str:
