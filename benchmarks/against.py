@@ -149,7 +149,14 @@ def main() -> int:
     if not (given.checkout / "src" / "marksweep").is_dir():
         parser.error(f"{given.checkout} is not a checkout of marksweep: it has no src/marksweep.")
     read = search.corpus(search.place(given.package), given.queries)
-    queries = [query for query, _ in (*read.docstrings, *read.names)]
+    docstrings, names = ([q for q, _ in asked] for asked in (read.docstrings, read.names))
+    queries = [*docstrings, *names]
+    kinds: dict[str, Sequence[str | None]] = {
+        "indexing": [None],
+        "search, p50": queries,
+        "docstrings, p50": docstrings,
+        "names, p50": names,
+    }
     took: defaultdict[tuple[str, str | None], list[Pair]] = defaultdict(list)
     with ExitStack() as stack:
         tree = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="marksweep-bench-")))
@@ -165,7 +172,7 @@ def main() -> int:
     rows = [
         Row(*compared(f"{store}: {what}, {name}", [took[store, each] for each in asked], kind))
         for store in STORES
-        for what, asked in (("indexing", [None]), ("search, p50", queries))
+        for what, asked in kinds.items()
         for kind, name in enumerate(Times._fields)
     ]
     print_rows(rows)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -47,13 +48,24 @@ class TestSqliteGraph(
         return opened
 
 
+FOURTH_LAYOUT = """
+DROP TABLE text_length;
+DROP TABLE chunk_words;
+CREATE VIRTUAL TABLE chunk_words USING fts5(
+    words, named, placed, content='chunk_text', content_rowid='key', tokenize='ascii'
+);
+INSERT INTO chunk_words (chunk_words) VALUES ('rebuild');
+PRAGMA user_version = 4;
+"""
+"""Turns the current layout into the fourth one."""
+
 THIRD_LAYOUT = """
 ALTER TABLE memory DROP COLUMN expires_at;
 DROP INDEX chunk_by_text;
 ALTER TABLE chunk DROP COLUMN text_key;
 PRAGMA user_version = 3;
 """
-"""Turns the current layout into the third one."""
+"""Turns the fourth layout into the third one."""
 
 SECOND_LAYOUT = """
 ALTER TABLE workspace DROP COLUMN chunks;
@@ -94,7 +106,8 @@ PRAGMA user_version = 1;
 
 @pytest.mark.parametrize(
     "layout",
-    [THIRD_LAYOUT, THIRD_LAYOUT + SECOND_LAYOUT, THIRD_LAYOUT + SECOND_LAYOUT + FIRST_LAYOUT],
+    list(accumulate([FOURTH_LAYOUT, THIRD_LAYOUT, SECOND_LAYOUT, FIRST_LAYOUT])),
+    ids=["4", "3", "2", "1"],
 )
 def test_a_file_of_an_older_layout_is_migrated(tmp_path: Path, layout: str) -> None:
     store = SqliteGraphStore(tmp_path / "graph.db")

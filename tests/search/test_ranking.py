@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from marksweep.search.ranking import (
     CANDIDATES,
+    CONSIDERED,
     MAX_POSTINGS,
+    NAME_WEIGHT,
     Asked,
     Match,
+    best_matches,
     candidates,
+    considered,
+    counting,
     fields,
     finding,
+    held,
     ranked,
+    score,
+    scores,
+    weighed,
 )
 from marksweep.search.words import stem
 
@@ -25,14 +36,27 @@ def match(
 
 
 def order(rows: list[Match[int]], query: str, holders: dict[str, int], limit: int = 9) -> list[int]:
-    stemmed = [(stem(word), count) for word, count in holders.items()]
-    return list(ranked(rows, Asked.of(query), stemmed, 100, limit))
+    weights = weighed(held((stem(word), count) for word, count in holders.items()), 100)
+    return list(ranked([(row, score(row, weights)) for row in rows], Asked.of(query), limit))
 
 
 def test_a_score_is_bm25_over_the_whole_index() -> None:
-    scores = ranked([match(1, "fox fox hen")], Asked.of("fox"), [("fox", 10)], 100, 9)
+    weights = weighed((("fox", 10),), 100)
     # ln(1 + 90.5 / 10.5) * 2 * 3 / (2 + 2 * (0.25 + 0.75 * 3 / 60)), by hand
-    assert scores == {1: pytest.approx(2.2639 * 6 / 2.575, rel=1e-3)}
+    expected = pytest.approx(2.2639 * 6 / 2.575, rel=1e-3)
+    assert score(match(1, "fox fox hen"), weights) == expected
+    assert scores([(weights["fox"], {1: 2})], {1: 3}) == {1: expected}
+
+
+def test_a_chunk_scores_the_same_whether_it_was_read_or_only_its_words_were_counted() -> None:
+    read = match(1, "red fox, red hen", symbol="Fox.red_fox", path="src/fox.py")
+    weights = weighed((("fox", 3), ("red", 9), ("hen", 40)), 100)
+    times = {"fox": 2 + 2 * NAME_WEIGHT, "red": 2 + NAME_WEIGHT, "hen": 1}
+    length = sum(len(field.split()) for field in (read.words, read.named, read.placed))
+    counted = scores([(weights[word], {1: often}) for word, often in times.items()], {1: length})
+    assert counted == {1: pytest.approx(score(read, weights))}
+    assert fields("red fox, red hen", "Fox.red_fox", "src/fox.py").length == length
+    assert fields("", "", "").length == 0
 
 
 def test_rare_words_count_for_more_and_ties_go_by_name_and_place() -> None:
@@ -88,15 +112,43 @@ def test_equal_chunks_of_two_roots_are_one_hit_and_equal_notes_are_two() -> None
     assert order(notes, "fox", {"fox": 2}) == [1, 2]
 
 
+def test_words_that_a_large_share_of_texts_has_do_not_count() -> None:
+    the, fox, hen = ("the", 401), ("fox", 3), ("hen", 400)
+    assert held((the, ("owl", 0), hen, fox)) == (fox, hen, the)
+    assert counting((fox, hen, the), 1000) == (fox, hen)
+    assert counting((the,), 1000) == (the,)
+    few = (fox, ("the", CANDIDATES))
+    assert counting(few, CANDIDATES) == few
+    assert counting((), 1000) == ()
+
+
 def test_common_words_do_not_find_what_rare_words_find() -> None:
-    many = 100 * MAX_POSTINGS
-    assert finding([("the", MAX_POSTINGS), ("fox", 3), ("hen", 9)], many) == ["fox", "hen"]
-    assert finding([("the", 10 * MAX_POSTINGS)], many) == ["the"]
-    assert finding([("the", 401), ("fox", 3), ("hen", 400)], 1000) == ["fox", "hen"]
-    assert finding([("the", CANDIDATES), ("fox", 3)], CANDIDATES) == ["fox", "the"]
-    assert finding([], many) == []
+    assert finding((("fox", 3), ("hen", 9), ("the", MAX_POSTINGS))) == ["fox", "hen"]
+    assert finding((("fox", 3), ("the", MAX_POSTINGS - 3))) == ["fox", "the"]
+    assert finding((("the", 10 * MAX_POSTINGS),)) == ["the"]
+    assert finding(()) == []
 
 
-def test_enough_is_ranked_for_any_limit() -> None:
+def test_enough_is_read_for_any_limit() -> None:
     assert candidates(5) == CANDIDATES
     assert candidates(CANDIDATES) == 2 * CANDIDATES
+    assert considered(5) == CONSIDERED
+    assert considered(2 * CONSIDERED) == 2 * CONSIDERED
+
+
+def test_the_best_are_read_and_more_if_too_few_may_be_shown() -> None:
+    found = {key: float(key) for key in range(1, 1000)}
+    asked: list[list[int]] = []
+
+    def read(keys: Sequence[int]) -> list[int]:
+        asked.append(list(keys))
+        return [key for key in keys if key % 100 == 0]
+
+    assert best_matches(found, (), 3, 150, read) == [900, *range(800, 0, -100)]
+    assert [len(keys) for keys in asked] == [150, 849]
+    assert asked[0][0] == 999
+
+
+def test_what_a_name_defines_is_read_even_if_its_words_score_low() -> None:
+    found = {1: 0.1, 2: 5.0, 3: 0.2}
+    assert best_matches(found, (1, 3, 4), 2, 2, list) == [3, 1, 2]

@@ -16,7 +16,7 @@ import msgspec
 from marksweep.errors import BadInput, NotFound, member
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.notes import time_to_live
-from marksweep.search.ranking import Asked, Match, fields, ranked
+from marksweep.search.ranking import Asked, Match, fields, held, ranked, score, weighed
 from marksweep.search.words import stems
 from marksweep.segments import Segments
 from marksweep.stores.graph.base import GraphHit, GraphQuery
@@ -363,14 +363,14 @@ def _ranked(query: str, found: Sequence[Recalled], limit: int) -> list[Recalled]
         holders.update(set(" ".join(split).split()).intersection(asked.words))
         key = f"{each.where}:{each.id}"
         matches.append(Match(number, key, number, "", symbol, *split))
-    weighed = [(word, holders[word]) for word in asked.words if holders[word]]
-    scores = ranked(matches, asked, weighed, len(found), len(found))
+    words = weighed(held((word, holders[word]) for word in asked.words), len(found))
+    ranks = ranked([(match, score(match, words)) for match in matches], asked, len(found))
     weights = dict.fromkeys(Where, 1) | {Where.NOTE: NOTE_WEIGHT}
-    scored = [
-        msgspec.structs.replace(found[n], score=score * weights[found[n].where])
-        for n, score in scores.items()
+    best = [
+        msgspec.structs.replace(found[n], score=worth * weights[found[n].where])
+        for n, worth in ranks.items()
     ]
-    return sorted(scored, key=lambda each: -each.score)[:limit]
+    return sorted(best, key=lambda each: -each.score)[:limit]
 
 
 def _excerpt(found: Recalled, words: set[str], tokens: int) -> Recalled:

@@ -7,7 +7,7 @@ the same K1 and B; `fts5_rarity` weighs words as it does, for stores that must r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from math import log
 from typing import Generic, TypeVar
 
@@ -39,18 +39,16 @@ def frequency(times: float, length: float, mean: float, k1: float = K1) -> float
 
 
 def score(
-    postings: Iterable[Mapping[Key, int]],
+    postings: Iterable[tuple[float, Mapping[Key, float]]],
     lengths: Mapping[Key, int],
-    texts: int,
     mean: float,
-    rarity: Callable[[int, int], float] = rarity,
+    k1: float = K1,
 ) -> dict[Key, float]:
-    """Score texts by words: for each word, who has it how often; and how long each text is."""
+    """Score texts by words: each word's weight and who has it how often; how long each text is."""
     found: dict[Key, float] = {}
-    for holders in postings:
-        weight = rarity(texts, len(holders))
+    for weight, holders in postings:
         for key, times in holders.items():
-            worth = weight * frequency(times, lengths[key], mean)
+            worth = weight * frequency(times, lengths[key], mean, k1)
             found[key] = found.get(key, 0.0) + worth
     return found
 
@@ -88,4 +86,5 @@ class WordIndex(Generic[Key]):
         postings = [self._postings[word] for word in words if word in self._postings]
         texts = len(self._lengths)
         mean = self._total / max(1, texts) or 1.0
-        return score(postings, self._lengths, texts, mean, fts5_rarity)
+        weighed = ((fts5_rarity(texts, len(holders)), holders) for holders in postings)
+        return score(weighed, self._lengths, mean)

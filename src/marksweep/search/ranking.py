@@ -1,28 +1,36 @@
 """The ranking of search results over code and notes, the same on every store.
 
-Engines weigh words differently. So a store returns its best matches, and how many chunks have each
-word; they are ranked here: BM25 over the whole index. A word in the name of what a chunk defines
-counts for more, the best chunks of one file add a share to each other's scores, and an exact match
-of a name comes first.
+Engines weigh words differently. So a store only says which chunks have which words, how often, and
+they are ranked here: BM25 over the whole index. A word in the name of what a chunk defines counts
+for more, the best chunks of one file add a share to each other's scores, and an exact match of a
+name comes first.
+
+1. `counting` and `finding` choose words by how many chunks have them.
+2. `scores` weighs the chunks that have these words, without reading them.
+3. `best_matches` reads the best of them that the query's filters allow.
+4. `ranked` puts those in order.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from heapq import nlargest
+from itertools import accumulate
+from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from marksweep.search.bm25 import B, frequency, rarity
+from marksweep.search import bm25
+from marksweep.search.bm25 import rarity
 from marksweep.search.words import MAX_QUERY_WORDS, stemmed, stems
 
-CANDIDATES = 160
-"""Matches that are ranked, or twice the limit if that is higher.
+CANDIDATES = 100
+"""Matches that are read if their scores are estimates, or twice the limit if that is higher.
 
-Larger gives the same order on every store for more common words, and takes longer.
+Larger gives the same order on every store more often, and takes longer.
 """
 
 MAX_POSTINGS = 20_000
@@ -32,9 +40,9 @@ Higher uses more common words and takes longer: about 2 ms for each thousand.
 """
 
 COMMON_SHARE = 0.4
-"""Share of all texts above which a word does not find candidates, unless no word is rarer.
+"""Share of all texts above which a word is ignored, unless rarer words find too little.
 
-It still counts in the score. Lower is faster and gives the same order on every store less often.
+Lower is faster, and ignores more words that distinguish little.
 """
 
 CONSIDERED = 50
@@ -65,6 +73,7 @@ _IDENTIFIER = re.compile(r"(?:[^\W\d]\w*(?:\.|::))*[^\W\d]\w*")
 _WRITTEN_AS_NAME = re.compile(r"\w_\w|[.:]|[^\W\d_A-Z][A-Z]")
 
 Key = TypeVar("Key", bound=Hashable)
+Found = TypeVar("Found")
 
 
 class Fields(NamedTuple):
@@ -78,10 +87,14 @@ class Fields(NamedTuple):
     """Of its path."""
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """How many words there are, and how often the most common one occurs."""
-        times = Counter(" ".join(self).split())
-        return times.total(), max(times.values(), default=1)
+    def length(self) -> int:
+        """How many words there are."""
+        return sum(field.count(" ") + 1 for field in self if field)
+
+    @property
+    def most(self) -> int:
+        """How often the most common word occurs."""
+        return max(Counter(" ".join(self).split()).values(), default=1)
 
 
 def fields(text: str, symbol: str, place: str, mark: str = "", words: str = "") -> Fields:
@@ -105,6 +118,11 @@ class Asked(NamedTuple):
     names: tuple[str, ...]
     """Identifiers: words written as one, or the only word of the query."""
 
+    @property
+    def last_parts(self) -> tuple[str, ...]:
+        """The last part of each name."""
+        return tuple(name.rpartition(".")[2] for name in self.names)
+
     @classmethod
     def of(cls, query: str) -> Asked:
         """Split a query."""
@@ -117,11 +135,6 @@ class Asked(NamedTuple):
         ]
         words = tuple(dict.fromkeys(stems(query)))[:MAX_QUERY_WORDS]
         return cls(words, tuple(dict.fromkeys(names)))
-
-    @property
-    def name_words(self) -> tuple[str, ...]:
-        """The search word of each name's whole last part."""
-        return tuple(word for name in self.names for word in stems(name.rpartition(".")[2])[:1])
 
 
 class Match(msgspec.Struct, Generic[Key], frozen=True, gc=False):
@@ -137,47 +150,51 @@ class Match(msgspec.Struct, Generic[Key], frozen=True, gc=False):
     placed: str
 
 
+Holders = tuple[tuple[str, int], ...]
+"""Words and how many texts have each, rarest first."""
+
+
 def candidates(limit: int) -> int:
-    """Return how many matches to rank for so many hits."""
+    """Return how many matches to read for so many hits, if their scores are estimates."""
     return max(CANDIDATES, 2 * limit)
 
 
-def finding(holders: Sequence[tuple[str, int]], texts: int) -> list[str]:
-    """Choose the words that find candidates: the rarest, while their matches are few enough."""
+def considered(limit: int) -> int:
+    """Return among how many of the best matches names and siblings decide."""
+    return max(CONSIDERED, limit)
+
+
+def held(counts: Iterable[tuple[str, int]]) -> Holders:
+    """Sort words, rarest first, without those that no text has."""
+    return tuple(sorted(filter(itemgetter(1), counts), key=itemgetter(1)))
+
+
+def counting(holders: Holders, texts: int) -> Holders:
+    """Choose the words that count: not those that a large share of texts has."""
     common = max(CANDIDATES, COMMON_SHARE * texts)
-    chosen: list[str] = []
-    postings = 0
-    for word, count in sorted(holders, key=lambda each: each[1]):
-        postings += count
-        if chosen and (postings > MAX_POSTINGS or count > common):
-            break
-        chosen.append(word)
-    return chosen
+    return tuple(each for each in holders if each[1] <= common) or holders[:1]
 
 
-class Posting(NamedTuple):
-    """The chunks that have a word, as columns: keys, lengths, how often each has the word."""
-
-    weight: float
-    keys: Sequence[int]
-    lengths: Sequence[int]
-    times: Sequence[int]
-    once: int
-    """The value in `times` of a chunk that has the word once."""
-    named: Collection[int]
-    """Keys of chunks that have the word in their name."""
+def finding(counted: Holders) -> list[str]:
+    """Choose the words that find candidates: the rarest, while their matches are few enough."""
+    totals = accumulate(count for _, count in counted)
+    few = sum(total <= MAX_POSTINGS for total in totals)
+    return [word for word, _ in counted[: max(1, few)]]
 
 
-def estimates(postings: Iterable[Posting]) -> dict[int, float]:
-    """Score chunks without reading them: as `_score` does when nothing else is known."""
-    scores: defaultdict[int, float] = defaultdict(float)
-    for weight, keys, lengths, times, once, named in postings:
-        least, by_length = once * K1 * (1 - B), once * K1 * B / MEAN_WORDS
-        most, extra = weight * (K1 + 1), once * (NAME_WEIGHT - 1)
-        for key, length, often in zip(keys, lengths, times, strict=True):
-            found = often + extra if key in named else often
-            scores[key] += most * found / (found + least + by_length * length)
-    return scores
+def weighed(counted: Holders, texts: int) -> dict[str, float]:
+    """Weigh words by how few of so many texts have them."""
+    return {word: rarity(max(texts, count), count) for word, count in counted}
+
+
+def scores(
+    postings: Iterable[tuple[float, Mapping[int, float]]], lengths: Mapping[int, int]
+) -> dict[int, float]:
+    """Score chunks by words: each word's weight, and how often each chunk has it.
+
+    An occurrence in a name counts NAME_WEIGHT times.
+    """
+    return bm25.score(postings, lengths, MEAN_WORDS, K1)
 
 
 def likely(scores: Mapping[int, float], most: int) -> list[int]:
@@ -188,31 +205,48 @@ def likely(scores: Mapping[int, float], most: int) -> list[int]:
     return sorted(scores, key=lambda key: (-scores[key], key))
 
 
-def ranked(
-    matches: Iterable[Match[Key]],
-    asked: Asked,
-    holders: Sequence[tuple[str, int]],
-    texts: int,
+def best_matches(
+    scores: Mapping[int, float],
+    called: Sequence[int],
     limit: int,
-) -> dict[Key, float]:
-    """Return the scores of the best, best first; of equal chunks in several roots, one.
+    window: int,
+    read: Callable[[Sequence[int]], Sequence[Found]],
+) -> list[Found]:
+    """Read so many chunks of the highest scores, and those called by a name of the query.
 
-    `holders` says, for each word as the fields write it, how many of so many texts have it.
+    Read more if filters and hidden rows leave fewer than the limit.
     """
-    weights = {word: rarity(max(texts, count), count) for word, count in holders}
+    found: list[Found] = []
+    seen: set[int] = set()
+    called = sorted(called, key=lambda key: (-scores.get(key, 0.0), key))
+    while len(found) < limit:
+        best = dict.fromkeys((*called[:window], *likely(scores, window)))
+        some = [key for key in best if key not in seen]
+        if not some:
+            break
+        found += read(some)
+        seen.update(some)
+        window *= 10
+    return found
+
+
+def ranked(
+    scored: Iterable[tuple[Match[Key], float]], asked: Asked, limit: int
+) -> dict[Key, float]:
+    """Return the scores of the best, best first; of equal chunks in several roots, one."""
     scores: dict[Key, float] = {}
     first: dict[tuple[str, str, str, str], Match[Key]] = {}
-    for match in sorted(matches, key=lambda match: (match.memory_id, match.position)):
+    for match, score in sorted(scored, key=lambda each: (each[0].memory_id, each[0].position)):
         if match.key in scores:
             continue
-        scores[match.key] = _score(match, weights)
+        scores[match.key] = score
         where = (match.path, "") if match.path else (match.memory_id, str(match.position))
         first.setdefault((*where, match.symbol, match.words), match)
     exact = {match.key: _exactness(match.symbol, asked.names) for match in first.values()}
     found = sorted(
         first.values(),
         key=lambda m: (-exact[m.key], -scores[m.key], m.memory_id, m.position),
-    )[: max(CONSIDERED, limit)]
+    )[: considered(limit)]
     total = _with_siblings(found, scores)
     best = max(total.values(), default=0.0)
     for match in found:
@@ -221,18 +255,16 @@ def ranked(
     return {match.key: total[match.key] for match in order[:limit]}
 
 
-def _score(match: Match[Key], weights: Mapping[str, float]) -> float:
+def score(match: Match[Key], weights: Mapping[str, float]) -> float:
+    """Score a chunk that was read, as `scores` does without reading it."""
     words, named = f"{match.words} {match.placed}".split(), match.named.split()
     length = len(words) + len(named)
     times: dict[str, int] = {}
     for field, each in ((words, 1), (named, NAME_WEIGHT)):
         for word in filter(weights.__contains__, field):
             times[word] = times.get(word, 0) + each
-    return sum(
-        weight * frequency(times[word], length, MEAN_WORDS, K1)
-        for word, weight in weights.items()
-        if word in times
-    )
+    postings = ((weight, {0: times[word]}) for word, weight in weights.items() if word in times)
+    return scores(postings, {0: length}).get(0, 0.0)
 
 
 def _with_siblings(matches: Sequence[Match[Key]], scores: dict[Key, float]) -> dict[Key, float]:

@@ -20,7 +20,7 @@ from marksweep.stores.graph.nouns import Kind, Memory, Record
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Version of the stored layout. Incremented when stores must be migrated on opening."""
 
 

@@ -59,7 +59,8 @@ def ranked_by_words(client: Client, keys: WordKeys, words: str) -> list[tuple[by
         found = server.hmget(keys.lengths, candidates)
     lengths = {key: int(length or 1) for key, length in zip(candidates, found, strict=True)}
     mean = int(total or 0) / max(1, documents) or 1.0
-    scores = score(counts, lengths, documents, mean, fts5_rarity)
+    weighed = ((fts5_rarity(documents, len(holders)), holders) for holders in counts)
+    scores = score(weighed, lengths, mean)
     return sorted(scores.items(), key=lambda each: -each[1])
 
 

@@ -345,7 +345,7 @@ class _Wire(Protocol):
 def _chunk_words(row: Row) -> list[object]:
     chunk_id, text, symbol, tags, path = map(str, row)
     found = fields(text, f"{symbol} {tags}", path)
-    return [chunk_id, *found, bare(symbol), *found.sizes]
+    return [chunk_id, *found, bare(symbol), found.length, found.most]
 
 
 def _entity_words(row: Row) -> list[object]:

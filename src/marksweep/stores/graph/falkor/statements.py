@@ -295,6 +295,7 @@ RETURN match, collect(id(node)), collect(node.length),
 
 The server's score is that product divided by the count of the chunk's most frequent word.
 """
+CALLED = "UNWIND $names AS n MATCH (c:Chunk {bare: n}) RETURN id(c)"
 
 # Runs
 

@@ -114,7 +114,7 @@ def memory_cells(memory: Memory) -> list[object]:
 def chunk_cells(chunk: nouns.Chunk, memory: Memory | None, words: str = "") -> list[object]:
     """Convert a chunk to its columns, followed by its search words."""
     found = fields_of(memory, chunk, words=words)
-    return [*chunk_row(chunk), *found, bare(chunk.symbol), *found.sizes]
+    return [*chunk_row(chunk), *found, bare(chunk.symbol), found.length, found.most]
 
 
 def entity_cells(entity: nouns.Entity) -> list[object]:

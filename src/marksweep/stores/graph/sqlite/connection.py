@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from marksweep.search.ranking import marked
+from marksweep.search.ranking import Fields, marked
 from marksweep.search.words import stemmed
 from marksweep.stores import database
 from marksweep.stores.database import Schema, statements_of
@@ -30,6 +30,7 @@ SETTINGS = (
     "PRAGMA wal_autocheckpoint = 8000",
     sql.PICKED,
     sql.KEYED,
+    sql.WORD_INSTANCES,
 )
 """Statements that set up each connection."""
 
@@ -76,6 +77,7 @@ def add_functions(db: sqlite3.Connection) -> None:
     """Register the functions that split names and texts, for statements that rewrite rows."""
     db.create_function("bare_name", 2, bare, deterministic=True)
     db.create_function("marked_words", 2, marked_words, deterministic=True)
+    db.create_function("word_count", 3, lambda *found: Fields(*found).length, deterministic=True)
 
 
 def mark(ws: int) -> str:

@@ -55,6 +55,7 @@ MAKE_WHOLE = (
     "UPDATE chunk SET bare = bare_name(symbol, '') WHERE symbol <> ''",
     "UPDATE entity SET bare = bare_name(name, type)",
     "INSERT INTO chunk_words (chunk_words) VALUES ('rebuild')",
+    "INSERT INTO text_length SELECT key, word_count(words, named, placed) FROM chunk_text",
 )
 """Statements that repair the copied rows, in order."""
 

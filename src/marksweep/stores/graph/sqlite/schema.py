@@ -40,8 +40,10 @@ CREATE TABLE chunk_text (
     key INTEGER PRIMARY KEY, text TEXT NOT NULL, words TEXT NOT NULL DEFAULT '',
     named TEXT NOT NULL DEFAULT '', placed TEXT NOT NULL DEFAULT ''
 );
+CREATE TABLE text_length (key INTEGER PRIMARY KEY, length INTEGER NOT NULL);
 CREATE VIRTUAL TABLE chunk_words USING fts5(
-    words, named, placed, content='chunk_text', content_rowid='key', tokenize='ascii'
+    words, named, placed, content='chunk_text', content_rowid='key', tokenize='ascii',
+    columnsize=0
 );
 INSERT INTO chunk_words (chunk_words, rank) VALUES ('hashsize', 16777216);
 CREATE TABLE entity (
@@ -81,6 +83,9 @@ CREATE TABLE lease (
 
 Chunks of identical files in several roots share one text; its key is that of the chunk it was
 written with. A text is deleted with the last chunk that uses it. `workspace.chunks` counts texts.
+
+`text_length` has the number of words of each text, in rows as small as a search that looks up
+thousands of them needs. It replaces what FTS5 would store for its own ranking.
 
 Each indexed word is prefixed with its workspace's number, so that a workspace finds and counts only
 its own words.
@@ -136,6 +141,17 @@ ALTER TABLE memory ADD COLUMN expires_at INTEGER;
 ALTER TABLE chunk ADD COLUMN text_key INTEGER NOT NULL DEFAULT 0;
 UPDATE chunk SET text_key = key;
 CREATE INDEX chunk_by_text ON chunk (text_key);
+""",
+    4: """
+DROP TABLE chunk_words;
+CREATE TABLE text_length (key INTEGER PRIMARY KEY, length INTEGER NOT NULL);
+CREATE VIRTUAL TABLE chunk_words USING fts5(
+    words, named, placed, content='chunk_text', content_rowid='key', tokenize='ascii',
+    columnsize=0
+);
+INSERT INTO chunk_words (chunk_words, rank) VALUES ('hashsize', 16777216);
+INSERT INTO chunk_words (chunk_words) VALUES ('rebuild');
+INSERT INTO text_length SELECT key, word_count(words, named, placed) FROM chunk_text;
 """,
 }
 """Migrations to the next layout, by the version they start from."""

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from marksweep.search.ranking import MAX_POSTINGS, Asked, Match, candidates, finding, ranked
+from marksweep.search.ranking import (
+    MAX_POSTINGS,
+    NAME_WEIGHT,
+    Asked,
+    Match,
+    best_matches,
+    candidates,
+    considered,
+    counting,
+    finding,
+    held,
+    ranked,
+    score,
+    scores,
+    weighed,
+)
 from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.reading import entities_of
-from marksweep.stores.graph.rows import HIT_CHUNK, Cell, Row, filters, hits
+from marksweep.stores.graph.rows import HIT_CHUNK, Cell, Row, filters, hits, numbers
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import Reader, key, mark, number
 
@@ -26,9 +42,9 @@ def search(db: sqlite3.Connection, workspace_id: str, query: GraphQuery) -> tupl
     given: Given = {
         "ws": number(db, workspace_id),
         **filters(query),
-        "sources": msgspec.json.encode(query.sources).decode(),
-        "languages": msgspec.json.encode(query.languages).decode(),
-        "tags": msgspec.json.encode(query.tags).decode(),
+        "sources": _json(query.sources),
+        "languages": _json(query.languages),
+        "tags": _json(query.tags),
         "limit": query.limit,
     }
     rows = _found(db, given, asked) if asked.words else db.execute(sql.NEWEST, given).fetchall()
@@ -38,52 +54,79 @@ def search(db: sqlite3.Connection, workspace_id: str, query: GraphQuery) -> tupl
 
 def _found(db: sqlite3.Connection, given: Given, asked: Asked) -> list[Row]:
     """Fetch the best hits in full, with their scores."""
-    scores = _ranked(db, given, asked)
-    key(db, scores)
+    best = _ranked(db, given, asked)
+    key(db, best)
     rows = {row[0]: row[1:] for row in db.execute(sql.HITS).fetchall()}
-    return [(*rows[each], score) for each, score in scores.items()]
+    return [(*rows[each], worth) for each, worth in best.items()]
 
 
 def _ranked(db: sqlite3.Connection, given: Given, asked: Asked) -> dict[int, float]:
-    """Rank matches of the rarer words and of names; if too few, matches of any word.
-
-    Ranking costs time for each match, and a common word matches nearly everything.
-    """
+    """Rank matches of the words that count and of names; if too few, matches of any word."""
     own = mark(int(given["ws"] or 0))
     limit = int(given["limit"] or 0)
-    counted = [
-        (own + word, _matching(db, _any([own + word]), MAX_POSTINGS + 1)) for word in asked.words
-    ]
-    holders = [each for each in counted if each[1]]
+    holders = held((word, _matching(db, word)) for word in (own + each for each in asked.words))
     if not holders:
         return {}
     (texts,) = db.execute(sql.CHUNK_COUNT, (given["ws"],)).fetchone()
-    chosen = finding(holders, texts)
-    matches = _best(db, given, _any(chosen))
-    if asked.names:
-        called = _any(own + word for word in asked.name_words)
-        matches += _best(db, given, f"named : ({called})")
-    if len(matches) < limit and len(chosen) < len(holders):
-        matches += _best(db, given, _any(word for word, _ in holders))
-    return ranked(matches, asked, holders, texts, limit)
+    called = _called(db, given, asked)
+    scored: list[tuple[Match[int], float]] = []
+    for counted in dict.fromkeys((counting(holders, texts), holders)):
+        if len(scored) < limit:
+            scored = _scored(db, given, weighed(counted, texts), finding(counted), called)
+    return ranked(scored, asked, limit)
 
 
-def _any(words: Iterable[str]) -> str:
-    return " OR ".join(f'"{word}"' for word in words)
-
-
-def _matching(db: sqlite3.Connection, match: str, most: int) -> int:
-    (count,) = db.execute(sql.MATCHING, (match, most)).fetchone()
+def _matching(db: sqlite3.Connection, word: str) -> int:
+    (count,) = db.execute(sql.MATCHING, (f'"{word}"', MAX_POSTINGS + 1)).fetchone()
     return int(count)
 
 
-def _best(db: sqlite3.Connection, given: Given, match: str) -> list[Match[int]]:
-    """Fetch the matches to rank; widen the window if filters and hidden rows leave too few."""
+def _called(db: sqlite3.Connection, given: Given, asked: Asked) -> list[int]:
+    """Find the texts of the chunks that a name of the query defines."""
+    names = {**given, "names": _json(asked.last_parts)}
+    return [text for (text,) in db.execute(sql.CALLED, names)] if asked.names else []
+
+
+def _scored(
+    db: sqlite3.Connection,
+    given: Given,
+    weights: Mapping[str, float],
+    found_by: Sequence[str],
+    called: Sequence[int],
+) -> list[tuple[Match[int], float]]:
+    """Score the chunks that have some of the words, and read the best of them.
+
+    Other words are only counted in what is read.
+    """
+    times = {word: _times(db, word) for word in found_by}
+    keys = sorted(set().union(*times.values()))
+    (sizes,) = db.execute(sql.LENGTHS, (_json(keys),)).fetchone()
+    lengths = dict(zip(keys, numbers(sizes), strict=True))
+    found = scores(((weights[word], holders) for word, holders in times.items()), lengths)
+    rest = {word: weight for word, weight in weights.items() if word not in times}
+
+    def read(texts: Sequence[int]) -> list[tuple[Match[int], float]]:
+        rows = db.execute(sql.MATCHES, {**given, "texts": _json(texts)})
+        matches = ((text, Match(*row)) for text, *row in rows)
+        return [
+            (match, found.get(text, 0.0) + (score(match, rest) if rest else 0.0))
+            for text, match in matches
+        ]
+
     limit = int(given["limit"] or 0)
-    most = window = candidates(limit)
-    while True:
-        asked = {**given, "match": match, "window": window, "candidates": most}
-        rows: Sequence[Row] = db.execute(sql.BEST_MATCHES, asked).fetchall()
-        if len(rows) >= limit or _matching(db, match, window + 1) <= window:
-            return [Match(*row) for row in rows]  # type: ignore[arg-type]
-        window *= 10
+    return best_matches(
+        found, called, limit, candidates(limit) if rest else considered(limit), read
+    )
+
+
+def _times(db: sqlite3.Connection, word: str) -> Counter[int]:
+    """Count how often each text has a word; in a name it counts for more."""
+    everywhere, named = map(numbers, db.execute(sql.INSTANCES, (word,)).fetchone())
+    times = Counter(everywhere)
+    for text in named:
+        times[text] += NAME_WEIGHT - 1
+    return times
+
+
+def _json(values: Sequence[str] | Sequence[int]) -> str:
+    return msgspec.json.encode(values).decode()

@@ -8,7 +8,6 @@ soft-deleted; a chunk without a memory keeps nothing alive.
 
 from __future__ import annotations
 
-from marksweep.search.ranking import NAME_WEIGHT
 from marksweep.stores.graph.rows import (
     CHUNK_COLUMNS,
     ENTITY_COLUMNS,
@@ -101,6 +100,7 @@ INSERT INTO chunk_text (key, text, words, named, placed) VALUES (?, ?, ?, ?, ?)"
 PUT_CHUNK_WORDS = """
 INSERT INTO chunk_words (rowid, words, named, placed)
 SELECT key, words, named, placed FROM chunk_text WHERE key > ?"""
+PUT_LENGTH = "INSERT INTO text_length (key, length) VALUES (?, ?)"
 COUNT_CHUNKS = "UPDATE workspace SET chunks = chunks + ? WHERE ws = ?"
 CHUNK_COUNT = "SELECT chunks FROM workspace WHERE ws = ?"
 PUT_ENTITY = """
@@ -154,6 +154,7 @@ DROP_CHUNK_WORDS = f"""
 INSERT INTO chunk_words (chunk_words, rowid, words, named, placed)
 SELECT 'delete', key, words, named, placed FROM chunk_text WHERE key IN {_KEYED}"""
 DROP_CHUNK_TEXTS = f"DELETE FROM chunk_text WHERE key IN {_KEYED}"
+DROP_LENGTHS = f"DELETE FROM text_length WHERE key IN {_KEYED}"
 DROP_MEMORIES = f"DELETE FROM memory WHERE key IN {_KEYED}"
 UNMENTIONED = f"""
 SELECT key, id FROM entity
@@ -358,15 +359,26 @@ c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = 0
     AND (:languages = '[]' OR m.language IN (SELECT value FROM json_each(:languages)))
     AND (:tags = '[]' OR NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted
         WHERE wanted.value NOT IN (SELECT value FROM json_each(m.tags))))"""
-BEST_MATCHES = f"""
-SELECT c.key, m.id, c.position, m.relative_path, c.symbol, t.words, t.named, t.placed
-FROM (SELECT rowid, bm25(chunk_words, 1.0, {NAME_WEIGHT}, 1.0) AS score FROM chunk_words
-    WHERE chunk_words MATCH :match ORDER BY score LIMIT :window) found
-CROSS JOIN chunk c ON c.text_key = found.rowid CROSS JOIN chunk_text t ON t.key = c.text_key
-CROSS JOIN memory m ON m.key = c.memory_key
-WHERE {_VISIBLE}
-ORDER BY found.score, m.id, c.position LIMIT :candidates"""
-"""Take the best :window chunks, then filter: ranking must not read the filter columns."""
+MATCHING = "SELECT count(*) FROM (SELECT 1 FROM chunk_words WHERE chunk_words MATCH ? LIMIT ?)"
+WORD_INSTANCES = """
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_instances
+USING fts5vocab (main, chunk_words, instance)"""
+"""Every occurrence of every word in the index."""
+INSTANCES = """
+SELECT json_group_array(doc), json_group_array(doc) FILTER (WHERE col = 'named')
+FROM temp.word_instances WHERE term = ?"""
+"""The text of each occurrence of a word, and of those in names. Columns as JSON are read faster."""
+LENGTHS = """
+SELECT json_group_array(ifnull(t.length, 0))
+FROM json_each(?) wanted LEFT JOIN text_length t ON t.key = wanted.value"""
+CALLED = """
+SELECT text_key FROM chunk WHERE ws = :ws AND bare <> ''
+    AND bare IN (SELECT value FROM json_each(:names))"""
+MATCHES = f"""
+SELECT c.text_key, c.key, m.id, c.position, m.relative_path, c.symbol, t.words, t.named, t.placed
+FROM json_each(:texts) found CROSS JOIN chunk c ON c.text_key = found.value
+CROSS JOIN chunk_text t ON t.key = c.text_key CROSS JOIN memory m ON m.key = c.memory_key
+WHERE {_VISIBLE}"""
 HITS = f"""
 SELECT c.key, {_MEMORY}, {_CHUNK} FROM temp.keyed k CROSS JOIN chunk c ON c.key = k.key
 CROSS JOIN chunk_text t ON t.key = c.text_key CROSS JOIN memory m ON m.key = c.memory_key"""
@@ -376,7 +388,6 @@ FROM memory m CROSS JOIN chunk c ON c.ws = :ws AND c.memory_key = m.key
 CROSS JOIN chunk_text t ON t.key = c.text_key
 WHERE m.ws = :ws AND {_VISIBLE}
 ORDER BY m.created_at DESC, m.id, c.position LIMIT :limit"""
-MATCHING = "SELECT count(*) FROM (SELECT 1 FROM chunk_words WHERE chunk_words MATCH ? LIMIT ?)"
 
 # Export and import
 

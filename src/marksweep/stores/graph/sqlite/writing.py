@@ -125,7 +125,7 @@ def copy(db: sqlite3.Connection, workspace_id: str, copies: Sequence[Copy]) -> t
 def put_chunks(db: sqlite3.Connection, ws: int, version: int, chunks: Sequence[Placed]) -> Keys:
     """Insert chunks with their texts and words."""
     (last,) = db.execute(sql.LAST_CHUNK).fetchone()
-    rows, texts = [], []
+    rows, texts, lengths = [], [], []
     for number, placed in enumerate(chunks, last + 1):
         chunk_id, memory_id, *columns, text = chunk_row(placed.chunk)
         orphan_of = memory_id if placed.memory_key is None else ""
@@ -135,9 +135,11 @@ def put_chunks(db: sqlite3.Connection, ws: int, version: int, chunks: Sequence[P
         )
         found = fields_of(placed.memory, placed.chunk, mark(ws), placed.words)
         texts.append((number, text, *found))
+        lengths.append((number, found.length))
     db.executemany(sql.PUT_CHUNK, rows)
     db.executemany(sql.PUT_CHUNK_TEXT, texts)
     db.execute(sql.PUT_CHUNK_WORDS, (last,))
+    db.executemany(sql.PUT_LENGTH, lengths)
     db.execute(sql.COUNT_CHUNKS, (len(chunks), ws))
     return {placed.chunk.chunk_id: number for number, placed in enumerate(chunks, last + 1)}
 
@@ -204,6 +206,7 @@ def drop_chunks(db: sqlite3.Connection, ws: int, chunk_keys: Sequence[int]) -> s
     key(db, texts)
     db.execute(sql.SPARE_SHARED)
     db.execute(sql.DROP_CHUNK_WORDS)
+    db.execute(sql.DROP_LENGTHS)
     dropped = db.execute(sql.DROP_CHUNK_TEXTS).rowcount
     db.execute(sql.COUNT_CHUNKS, (-dropped, ws))
     return mentioned
