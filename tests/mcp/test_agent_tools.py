@@ -136,6 +136,8 @@ def test_errors_say_what_is_wrong(tmp_path: Path) -> None:
         assert "there is no parameter 'colour'" in await one.fail("recall", colour="red")
         assert "Nothing was remembered" in await one.fail("remember", text="x", replaces=["m0"])
         assert "'text' is missing" in await one.fail("remember")
+        assert "expected at least 1 character." in await one.fail("remember", text="")
+        assert "expected at least 1 item." in await one.fail("forget", ids=[])
         assert "such as 30d" in await one.fail("remember", text="x", ttl="a month")
         assert (await say(one, "remember", text="y", ttl="2w")).startswith("Remembered")
 

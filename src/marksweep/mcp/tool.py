@@ -10,6 +10,7 @@ content, some clients show only one of the two, and others pay for both.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -215,6 +216,9 @@ def _in_words(tool: Tool, error: ToolError) -> ToolError:
     return error
 
 
+_PYDANTIC_PHRASES = re.compile(r"^\w+ should (be|have) |^Value error, | after validation, not \d+$")
+
+
 def _problem(found: ErrorDetails) -> str:
     """Describe one error of pydantic."""
     place = ".".join(str(part) for part in found["loc"]) or "the arguments"
@@ -224,5 +228,5 @@ def _problem(found: ErrorDetails) -> str:
         return f"{place!r} is missing"
     shown = ascii(found["input"])
     shown = shown if len(shown) <= MAX_VALUE_CHARS else f"{shown[:MAX_VALUE_CHARS]}…"
-    expected = found["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    expected = _PYDANTIC_PHRASES.sub("", found["msg"])
     return f"{place!r} is {shown}; expected {expected}"

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from heapq import nlargest
 from itertools import accumulate
 from operator import itemgetter
@@ -97,12 +98,16 @@ class Fields(NamedTuple):
         return max(Counter(" ".join(self).split()).values(), default=1)
 
 
+_stemmed_path = lru_cache(maxsize=1)(stemmed)
+"""The chunks of one file follow each other."""
+
+
 def fields(text: str, symbol: str, place: str, mark: str = "", words: str = "") -> Fields:
     """Write the search words of a chunk; `mark` is a prefix of each word.
 
     `words` are those of the text, if they are known.
     """
-    parts = (words or stemmed(text), stemmed(symbol), stemmed(place))
+    parts = (words or stemmed(text), stemmed(symbol), _stemmed_path(place))
     return Fields(*(marked(part, mark) for part in parts))
 
 

@@ -38,7 +38,7 @@ _UNSPACED = (
 _ASCII_WORD = re.compile(rf"\w{{1,{MAX_WORD_CHARS}}}", re.ASCII)
 _RUN = re.compile(rf"((?:(?=[{_UNSPACED}])\w)+)|((?:(?![{_UNSPACED}])\w){{1,{MAX_WORD_CHARS}}})")
 _WORD = re.compile(r"\w+")
-_SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ely", "ed", "es", "ly", "s", "e")
+_SUFFIX = re.compile(r"(?:ingly|edly|ings|ing|ies|ied|ely|ed|es|ly|s|e)\Z")
 _PART = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[^\WA-Z_]+")
 
 CACHED_WORDS = 1 << 15
@@ -102,9 +102,8 @@ def _pairs(run: str) -> list[str]:
 def stem(word: str) -> str:
     """A word without its endings, so that `planned`, `plans` and `planning` match."""
     word = word.lower()
-    while word[3:].endswith(_SUFFIXES):
-        suffix = next(s for s in _SUFFIXES if word.endswith(s, 3))
-        word = word[: -len(suffix)] + ("y" if suffix in ("ies", "ied") else "")
+    while suffix := _SUFFIX.search(word, 3):
+        word = word[: suffix.start()] + ("y" if suffix[0] in ("ies", "ied") else "")
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou":
         word = word[:-1]
     if word.endswith("i"):  # `cookie` matches `cookies`

@@ -125,6 +125,7 @@ def copy(db: sqlite3.Connection, workspace_id: str, copies: Sequence[Copy]) -> t
 def put_chunks(db: sqlite3.Connection, ws: int, version: int, chunks: Sequence[Placed]) -> Keys:
     """Insert chunks with their texts and words."""
     (last,) = db.execute(sql.LAST_CHUNK).fetchone()
+    own = mark(ws)
     rows, texts, lengths = [], [], []
     for number, placed in enumerate(chunks, last + 1):
         chunk_id, memory_id, *columns, text = chunk_row(placed.chunk)
@@ -133,7 +134,7 @@ def put_chunks(db: sqlite3.Connection, ws: int, version: int, chunks: Sequence[P
         rows.append(
             (number, ws, version, placed.memory_key, orphan_of, chunk_id, *columns, last_part)
         )
-        found = fields_of(placed.memory, placed.chunk, mark(ws), placed.words)
+        found = fields_of(placed.memory, placed.chunk, own, placed.words)
         texts.append((number, text, *found))
         lengths.append((number, found.length))
     db.executemany(sql.PUT_CHUNK, rows)
