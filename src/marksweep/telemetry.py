@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from marksweep.collector import Watch, unwatched
 from marksweep.errors import BadInput
 from marksweep.ledger import InstructionBudget
@@ -46,36 +44,8 @@ TOKENS_FREED = "marksweep.gc.tokens.freed"
 ITEMS = "marksweep.gc.items"
 
 
-class Collected(msgspec.Struct, frozen=True):
-    """The result of a collection."""
-
-    tokens_before: int
-    tokens_after: int
-    items: int
-    failed: bool = False
-
-    @property
-    def freed(self) -> int:
-        """Tokens freed; negative if something came back."""
-        return self.tokens_before - self.tokens_after
-
-    @property
-    def outcome(self) -> str:
-        """The outcome in one word."""
-        if self.failed:
-            return "failed"
-        return "collected" if self.freed > 0 else "nothing"
-
-    def attributes(self) -> dict[str, str | int | bool]:
-        """The attributes of its span."""
-        return {
-            COMPACTED: self.freed > 0,
-            OUTCOME: self.outcome,
-            TOKENS_BEFORE: self.tokens_before,
-            TOKENS_AFTER: self.tokens_after,
-            TOKENS_FREED: self.freed,
-            ITEMS: self.items,
-        }
+Outcome = Callable[[int, int, int, bool], None]
+"""Takes the tokens before and after, the number of items, and whether a collection failed."""
 
 
 class Telemetry:
@@ -112,21 +82,31 @@ class Telemetry:
         labels = {STRATEGY: plan.strategy, HEAP: plan.heap, TRIGGER: trigger}
         with self.reporting(labels) as report_outcome:
             yield lambda report: report_outcome(
-                Collected(report.size_before, report.size_after, len(report.swept))
+                report.size_before, report.size_after, len(report.swept), False
             )
 
     @contextmanager
-    def reporting(self, labels: Mapping[str, str]) -> Iterator[Callable[[Collected], None]]:
+    def reporting(self, labels: Mapping[str, str]) -> Iterator[Outcome]:
         """Report the block as one collection; without an outcome, it failed."""
         started = time.perf_counter()
         outcome = "failed"
         with self._tracer.start_as_current_span(SPAN, attributes=labels) as span:
 
-            def report_outcome(collected: Collected) -> None:
+            def report_outcome(before: int, after: int, items: int, failed: bool) -> None:
                 nonlocal outcome
-                outcome = collected.outcome
-                span.set_attributes(collected.attributes())
-                self._freed.add(max(0, collected.freed), labels)
+                freed = before - after
+                outcome = "failed" if failed else "collected" if freed > 0 else "nothing"
+                span.set_attributes(
+                    {
+                        COMPACTED: freed > 0,
+                        OUTCOME: outcome,
+                        TOKENS_BEFORE: before,
+                        TOKENS_AFTER: after,
+                        TOKENS_FREED: freed,
+                        ITEMS: items,
+                    }
+                )
+                self._freed.add(max(0, freed), labels)
 
             try:
                 yield report_outcome
@@ -180,5 +160,5 @@ class TracedPlugin:
         with self._telemetry.reporting(labels) as report_outcome:
             kept, result = self._plugin.collect(history, context_usage, config, reason, **given)
             items, failed = result.items_collected, not result.success
-            report_outcome(Collected(result.tokens_before, result.tokens_after, items, failed))
+            report_outcome(result.tokens_before, result.tokens_after, items, failed)
             return kept, result
