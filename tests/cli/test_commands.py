@@ -666,6 +666,20 @@ def test_a_command_without_its_package_names_the_extra(
     assert "Traceback" not in done.stderr
 
 
+def test_output_in_an_encoding_without_the_characters_still_works(transcript: Path) -> None:
+    ran = [
+        subprocess.run(
+            [sys.executable, "-m", "marksweep", "analyze", str(transcript), *words],
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            check=True,
+        )
+        for words in ([], ["--json"])
+    ]
+    assert b"?" in ran[0].stdout
+    assert json.loads(ran[1].stdout)["messages"]
+
+
 def test_help_imports_nothing_heavy() -> None:
     script = (
         "import sys; from marksweep.cli.app import app; app(['--help'], standalone_mode=False); "

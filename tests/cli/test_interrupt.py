@@ -109,5 +109,5 @@ def test_an_interrupt_is_reported_on_one_line_with_its_own_exit_code(tmp_path: P
         out, said = process.communicate(timeout=DEADLINE)
     assert process.returncode == INTERRUPTED
     assert out == ""
-    assert said.startswith("marksweep: stopped.")
+    assert said.startswith("marksweep: interrupted.")
     assert "Traceback" not in said

@@ -253,7 +253,7 @@ class TestReplay:
         started.send_signal(signal.SIGINT)
         _, said = started.communicate(timeout=60)
         assert started.returncode == 130, said
-        assert "stopped" in said
+        assert "interrupted" in said
         assert "done" in said
         assert "Traceback" not in said
         with pytest.raises(ProcessLookupError):

@@ -160,7 +160,7 @@ def emit(value: object, shown: RenderableType | None = None, *, as_json: bool) -
     if as_json or shown is None:
         from marksweep.dialects.base import spelled
 
-        click.echo(spelled(value, indent=2).decode())
+        click.echo(spelled(value, indent=2))
     else:
         render.console().print(shown)
 
@@ -187,8 +187,7 @@ def command(name: str) -> Callable[[F], click.Command]:
             except MarksweepError as error:
                 fail(error)
             except KeyboardInterrupt:
-                errors().print("marksweep: stopped. What was done is whole; nothing is lost.")
-                sys.exit(INTERRUPTED)
+                interrupted()
 
         made: click.Command = click.command(name)(guarded)
         return made
@@ -204,6 +203,12 @@ def fail(error: MarksweepError) -> NoReturn:
     if isinstance(error, Refused):
         sys.exit(REFUSED)
     sys.exit(USAGE if isinstance(error, BadInput | NotFound) else NOTHING)
+
+
+def interrupted() -> NoReturn:
+    """Report Ctrl-C in one line and exit with its code."""
+    errors().print("marksweep: interrupted. Completed work is saved; nothing is lost.")
+    sys.exit(INTERRUPTED)
 
 
 def confirmed(question: str, *, yes: bool) -> bool:

@@ -295,9 +295,9 @@ def _run(
         kept = (
             ""
             if request.how.folder is None
-            else f" What is done is in {request.how.folder}; run it again."
+            else f" Finished work is in {request.how.folder}; run it again."
         )
-        errors().print(f"marksweep: stopped.{kept}")
+        errors().print(f"marksweep: interrupted.{kept}")
         sys.exit(INTERRUPTED)
 
 

@@ -266,7 +266,7 @@ def undo(plan_or_file: str, cli: CommandContext) -> None:
     if path.is_file():
         kept = transcripts.put_back(path)
         done = Undone(plan_or_file, (plan_or_file,))
-        cli.emit(done, render.line(f"{path} is as it was. What stood there is kept in {kept}."))
+        cli.emit(done, render.line(f"{path} is restored. The collected version is kept as {kept}."))
         return
     back = cli.segments().undo(plan_or_file)
     cli.emit(

@@ -64,8 +64,8 @@ def command(
         totals = done.totals
         say(
             f"{totals.requests} requests, {totals.collections} collections, "
-            f"{totals.tokens_freed:,} tokens freed; what went out was "
-            f"{totals.bytes_saved / 1e6:.1f} MB shorter than what came."
+            f"{totals.tokens_freed:,} tokens freed; requests were shortened by "
+            f"{totals.bytes_saved / 1e6:.1f} MB."
         )
         if done.restarts:
             say(
