@@ -124,6 +124,16 @@ def test_what_comes_back_never_takes_a_request_above_the_limit(lines: int) -> No
             assert talk.tokens <= 1_000
 
 
+def test_the_users_words_stay_where_trimming_a_result_is_enough() -> None:
+    read = Answered("Let me look.", calls=(Call("read", {"path": "src/app.py"}, LINES),))
+    turns = (Said("fix the parser"), Answered("Done."), Said("mind the tabs"), Answered("Yes."))
+    talk = Conversation(limit=LIMIT, strategy="truncate", dialect="openai_chat")
+    talk.extend(render_script(Script((*turns, Said("go on"), read)), "openai_chat"))
+    said = [message["content"] for message in talk.messages if message["role"] == "user"]
+    assert talk.tokens <= LIMIT
+    assert {"fix the parser", "mind the tabs", "go on"} <= set(said)
+
+
 def test_what_cannot_fit_is_said_aloud() -> None:
     talk = Conversation(limit=20)
     talk.extend([{"role": "user", "content": "these words are pinned " * 20}], pin=True)

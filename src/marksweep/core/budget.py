@@ -42,7 +42,7 @@ TARGET_PERCENT = 60.0
 """Share of the limit at which a collection stops. Lower frees more and collects less often."""
 
 HARD_PERCENT = 95.0
-"""Share of the limit above which PRESERVABLE segments may go, and a step becomes a full collection.
+"""Share of the limit from which PRESERVABLE segments may go, and a step becomes a full collection.
 
 Higher protects them longer, at the risk that a request does not fit.
 """
