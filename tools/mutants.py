@@ -107,14 +107,14 @@ MUTANTS = (
     Mutant(
         "runs: an old line stays beside the new one",
         "core/runs.py",
-        "    return lines.is_line(segment) or not lines.is_said(segment)",
-        "    return not lines.is_said(segment)",
+        "between = unsaid | self._old",
+        "between = unsaid",
     ),
     Mutant(
         "runs: a line may go by itself",
         "core/runs.py",
-        "            staying += sorted(old & step_of.keys())",
-        "            pass",
+        "                staying += sorted(old & step_of.keys())",
+        "                pass",
     ),
     Mutant(
         "gaps: a line forgets what the one before it said",
@@ -530,10 +530,10 @@ MUTANTS = (
         "Unanswered(self._last_answer, frozenset())",
     ),
     Mutant(
-        "conversation: a trimmed message is written as it was",
+        "conversation: a restored message is written as it was trimmed",
         "heaps/conversation.py",
-        "if segment.segment_id in self.index.live:\n                self._forget",
-        "if segment.segment_id == '':\n                self._forget",
+        "held.raw == segment.raw:\n            return held\n        held = self._drafts",
+        "held.raw:\n            return held\n        held = self._drafts",
     ),
     Mutant(
         "live index: what goes still counts",

@@ -6,10 +6,14 @@ Counted in function calls, which do not depend on the load of the machine.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from marksweep.conversation import Conversation
+from marksweep.heaps.gaps import Gaps
+from marksweep.model import Segment
 from marksweep.testing.histories import Answered, Call, Raw, Said, Script, render_script
 from tests.laws.talking import each_strategy
 
@@ -53,6 +57,34 @@ def test_ten_times_the_messages_cost_at_most_twelve_times_the_work(strategy: Any
         for talk in (holding(SMALL, strategy), holding(LARGE, strategy))
     )
     assert large <= 12 * small
+
+
+def test_each_line_for_swept_messages_is_made_once_while_the_plan_grows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The lines take room, so more has to go, which changes few of them."""
+    made: list[tuple[str, ...]] = []
+    make = Gaps.line
+
+    def line(self: Gaps, run: Sequence[Segment]) -> Segment | None:
+        made.append(tuple(segment.segment_id for segment in run))
+        return make(self, run)
+
+    monkeypatch.setattr(Gaps, "line", line)
+    beats = [beat for n in range(60) for beat in turn(n)]
+    talk = Conversation(limit=10**9, strategy="truncate")
+    talk.extend(render_script(Script(tuple(beats)), "openai_chat"))
+    plan = talk.plan(talk.tokens // 2)
+    lines = [s for s in plan.steps if s.replacement is not None]
+    assert len(lines) < len(set(made))  # The plan grew: not all that were made are used.
+    assert len(made) == len(set(made))
+
+
+def turn(number: int) -> list[Said | Answered]:
+    """A question, and six calls with long results."""
+    result = f"row of {number}\n" * 60
+    calls = [Call("read", {"path": f"{n}.py"}, result) for n in range(6)]
+    return [Said(f"question {number}"), *[Answered("", calls=(call,)) for call in calls]]
 
 
 @each_strategy

@@ -20,7 +20,7 @@ from typing import Protocol
 import msgspec
 
 from marksweep.core.context import PlanningContext
-from marksweep.core.runs import Lines, Run, Runs, find_runs
+from marksweep.core.runs import Lines, Run, RunFinder, Runs
 from marksweep.core.strategy import LastResort, Proposal, Strategy
 from marksweep.errors import BadInput
 from marksweep.model import (
@@ -144,13 +144,14 @@ def _leave_lines(
     """Insert a line for each run; if they do not fit the target, sweep more or insert fewer."""
     target, limit = context.target, context.limit
     is_met = target is not None and builder.left <= target
-    runs = builder.runs(context, lines)
+    finder = RunFinder(context, lines)
+    runs = builder.runs(finder)
     while is_met and target is not None and builder.left + runs.cost(context) > target:
         proposal = next(ranking, None)
         if proposal is None:
             break
         builder.take(proposal)
-        runs = builder.runs(context, lines)
+        runs = builder.runs(finder)
     most = target if is_met else limit
     if most is not None:
         runs = runs.within(most - builder.left, context)
@@ -313,14 +314,14 @@ class PlanBuilder:
         self._drafts.append(_Draft((), Action.RECALL, -note.tokens, proposal.reason, note))
         self.left += note.tokens
 
-    def runs(self, context: PlanningContext, lines: Lines) -> Runs:
+    def runs(self, finder: RunFinder) -> Runs:
         """Find the runs of swept neighbours that nothing stands for."""
         steps = {
             n: draft.members
             for n, draft in enumerate(self._drafts)
             if draft is not None and draft.action is Action.STASH and draft.replacement is None
         }
-        return find_runs(context, steps, lines)
+        return finder.find(steps)
 
     def leave(self, runs: Runs) -> None:
         """Insert the lines of runs: by the step that frees most of each."""

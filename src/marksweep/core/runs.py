@@ -10,6 +10,7 @@ There is no line inside a unit, such as between a call and its result, and none 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -67,27 +68,84 @@ class Runs(msgspec.Struct, frozen=True):
         return runs if runs.cost(context) <= room else Runs()
 
 
-def find_runs(context: PlanningContext, steps: Mapping[int, tuple[int, ...]], lines: Lines) -> Runs:
-    """Find the runs of adjacent segments that steps sweep. `steps` are the members, by number."""
-    leaving: list[Run] = []
-    staying: list[int] = []
-    counted: set[int] = set()
-    """Steps whose members a line covers. One with scattered members counts where it begins."""
-    step_of = {i: n for n, members in steps.items() for i in members}
-    for run in _neighbours(context, step_of, lines):
-        old = {i for i in run.members if lines.is_line(context.segments[i])}
-        going = [step_of[i] for i in run.members if i in step_of and i not in old]
-        numbers = tuple([n for n in dict.fromkeys(going) if n not in counted])
-        gone = [i for n in numbers for i in steps[n] if not lines.is_line(context.segments[i])]
-        line = _line(context, sorted([*gone, *old]), lines) if gone and run.is_open else None
-        if line is not None:
-            live = tuple(sorted(old - step_of.keys()))
-            cost = line.tokens - sum([context.sizes[i] for i in live])
-            leaving.append(Run(numbers, live, line, cost))
-            counted.update(numbers)
-        else:
-            staying += sorted(old & step_of.keys())
-    return Runs(tuple(leaving), tuple(staying))
+class RunFinder:
+    """Finds the runs of a plan, anew whenever it has grown."""
+
+    def __init__(self, context: PlanningContext, lines: Lines) -> None:
+        self._context = context
+        self._lines = lines
+        self._made: dict[tuple[int, ...], Segment | None] = {}
+        """The line for each run so far: most runs are the same when the plan has grown."""
+
+    @cached_property
+    def _old(self) -> frozenset[int]:
+        """Lines that are live."""
+        is_line = self._lines.is_line
+        return frozenset([i for i, s in enumerate(self._context.segments) if is_line(s)])
+
+    @cached_property
+    def _unsaid(self) -> frozenset[int]:
+        """What is not part of the sequence that is read."""
+        is_said = self._lines.is_said
+        return frozenset([i for i, s in enumerate(self._context.segments) if not is_said(s)])
+
+    def find(self, steps: Mapping[int, tuple[int, ...]]) -> Runs:
+        """Find the runs of adjacent segments that steps sweep, by the members of each step."""
+        if not steps:
+            return Runs()
+        sizes, old_lines = self._context.sizes, self._old
+        leaving: list[Run] = []
+        staying: list[int] = []
+        counted: set[int] = set()
+        """Steps whose members a line covers. One with scattered members counts where it begins."""
+        step_of = {i: n for n, members in steps.items() for i in members}
+        for run in self._neighbours(step_of):
+            old = old_lines.intersection(run.members)
+            going = [step_of[i] for i in run.members if i in step_of and i not in old]
+            numbers = tuple([n for n in dict.fromkeys(going) if n not in counted])
+            gone = [i for n in numbers for i in steps[n] if i not in old_lines]
+            line = self._line(sorted([*gone, *old])) if gone and run.is_open else None
+            if line is not None:
+                live = tuple(sorted(old - step_of.keys()))
+                cost = line.tokens - sum([sizes[i] for i in live])
+                leaving.append(Run(numbers, live, line, cost))
+                counted.update(numbers)
+            else:
+                staying += sorted(old & step_of.keys())
+        return Runs(tuple(leaving), tuple(staying))
+
+    def _neighbours(self, step_of: Mapping[int, int]) -> Iterator[_Neighbours]:
+        """Yield the runs of what is swept; a run at the end of the heap is left out."""
+        count, units = len(self._context.segments), iter(self._context.units)
+        unsaid = self._unsaid
+        between = unsaid | self._old
+        """What stays without separating what is before it from what is after it."""
+        unit, reach = next(units, None), -1
+        end = 0
+        for first in sorted(step_of):
+            if first < end or first in unsaid:
+                continue
+            start = first
+            while start > end and start - 1 in between:
+                start -= 1
+            end = first
+            while end < count and (end in step_of or end in between):
+                end += 1
+            if end == count:
+                return
+            members = [i for i in range(start, end) if i not in unsaid]
+            while unit is not None and unit[0] < members[0]:
+                if unit[0] not in step_of:
+                    reach = max(reach, unit[-1])
+                unit = next(units, None)
+            yield _Neighbours(members, reach < end)
+
+    def _line(self, run: Sequence[int]) -> Segment | None:
+        said = tuple([i for i in run if i not in self._unsaid])
+        if said not in self._made:
+            segments = self._context.segments
+            self._made[said] = self._lines.line([segments[i] for i in said]) if said else None
+        return self._made[said]
 
 
 class _Neighbours(NamedTuple):
@@ -96,39 +154,3 @@ class _Neighbours(NamedTuple):
     members: list[int]
     is_open: bool
     """Whether a line may stand for them: no unit that stays continues after them."""
-
-
-def _neighbours(
-    context: PlanningContext, step_of: Mapping[int, int], lines: Lines
-) -> Iterator[_Neighbours]:
-    """Yield the runs of what is swept; a run at the end of the heap is left out."""
-    segments, units = context.segments, iter(context.units)
-    unit, reach = next(units, None), -1
-    end = 0
-    for first in sorted(step_of):
-        if first < end or not lines.is_said(segments[first]):
-            continue
-        start = first
-        while start > end and _is_between(segments[start - 1], lines):
-            start -= 1
-        end = first
-        while end < len(segments) and (end in step_of or _is_between(segments[end], lines)):
-            end += 1
-        if end == len(segments):
-            return
-        members = [i for i in range(start, end) if lines.is_said(segments[i])]
-        while unit is not None and unit[0] < members[0]:
-            if unit[0] not in step_of:
-                reach = max(reach, unit[-1])
-            unit = next(units, None)
-        yield _Neighbours(members, reach < end)
-
-
-def _is_between(segment: Segment, lines: Lines) -> bool:
-    """Whether a segment that stays does not separate those before it from those after it."""
-    return lines.is_line(segment) or not lines.is_said(segment)
-
-
-def _line(context: PlanningContext, run: Sequence[int], lines: Lines) -> Segment | None:
-    said = [context.segments[i] for i in run if lines.is_said(context.segments[i])]
-    return lines.line(said) if said else None

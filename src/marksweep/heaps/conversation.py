@@ -18,7 +18,6 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import NamedTuple
 
 import msgspec
 
@@ -74,11 +73,13 @@ KEPT = "keep"
 """`pinned_by` of messages that the host keeps."""
 
 
-class Draft(NamedTuple):
-    """A message made to replace a live one, and how it is stored."""
+class Held(msgspec.Struct, gc=False):
+    """A message in memory, with what its segment stores of it: other content, another message."""
 
     raw: str
     message: Message
+    outcomes: tuple[Outcome, ...] | None = None
+    """The results in it, computed when first needed."""
 
 
 class ConversationHeap(SegmentHeap):
@@ -103,11 +104,9 @@ class ConversationHeap(SegmentHeap):
         self.form = form
         self.counter = counter
         self._turns = turns
-        self._messages: dict[str, Message] = {}
+        self._messages: dict[str, Held] = {}
         """Live messages that were read, by id."""
-        self._outcomes: dict[str, tuple[Outcome, ...]] = {}
-        """The results of calls in live messages, computed when first needed."""
-        self._drafts: dict[str, Draft] = {}
+        self._drafts: dict[str, Held] = {}
         """Replacements made since the last change, by id: a sweep does not read them again."""
         self._names: dict[int, str] = {}
         """The ids of live messages, by position."""
@@ -143,7 +142,6 @@ class ConversationHeap(SegmentHeap):
         with self._guard:
             self.form = form
             self._messages.clear()
-            self._outcomes.clear()
             self._drafts.clear()
             self._read_again()
 
@@ -239,8 +237,9 @@ class ConversationHeap(SegmentHeap):
     ) -> Segment:
         tied, policy = self._read(at, message)
         ties = [self._names[n] for n in tied if n in self._names]
+        raw = self.form.write(message)
         self._names[at] = message.message_id
-        self._messages[message.message_id] = message
+        self._messages[message.message_id] = Held(raw, message)
         if not pinned_by and self._keep and self._is_kept(message, ties):
             pinned_by = KEPT
         if policy is not GCPolicy.LOCKED:
@@ -250,7 +249,7 @@ class ConversationHeap(SegmentHeap):
             type=_type(message),
             created_at=came,
             text=self.form.said(message),
-            raw=self.form.write(message),
+            raw=raw,
             tokens=self.counter(message),
             pinned=bool(pinned_by),
             pinned_by=pinned_by,
@@ -265,7 +264,7 @@ class ConversationHeap(SegmentHeap):
         """Whether the host keeps messages of this role, or those of a tool that has a part here."""
         if message.role in self._keep:
             return True
-        tied = [self._live_message(name) for name in ties]
+        tied = [self._named(name) for name in ties]
         calls = [call for each in (*tied, message) for call in each.function_calls]
         names = {call.name for call in message.function_calls}
         return not self._keep.isdisjoint(names | {o.name for o in outcomes_of(message, calls)})
@@ -343,11 +342,9 @@ class ConversationHeap(SegmentHeap):
             self.last_request = records[0].raw
             segments = [segment for segment in segments if segment.type != LAST_REQUEST]
         for segment in segments:
-            if segment.segment_id in self.index.live:
-                self._forget(segment.segment_id)
-                drafted = self._drafted(segment)
-                if drafted is not None:
-                    self._messages[segment.segment_id] = drafted
+            draft = self._drafts.get(segment.segment_id)
+            if draft is not None and draft.raw == segment.raw:
+                self._messages[segment.segment_id] = draft
             if was_said(segment):
                 self._names[segment.position] = segment.segment_id
         self._drafts.clear()
@@ -362,7 +359,6 @@ class ConversationHeap(SegmentHeap):
         super()._reset()
         self.last_request = ""
         self._messages.clear()
-        self._outcomes.clear()
         self._names.clear()
 
     def _let_go(self, segment_ids: Sequence[str]) -> list[Segment]:
@@ -370,15 +366,10 @@ class ConversationHeap(SegmentHeap):
         if LAST_REQUEST in segment_ids:
             self.last_request = ""
         for segment in gone:
-            self._forget(segment.segment_id)
+            self._messages.pop(segment.segment_id, None)
             if was_said(segment):
                 self._names.pop(segment.position, None)
         return gone
-
-    def _forget(self, segment_id: str) -> None:
-        """Drop the cached message of a live segment."""
-        self._messages.pop(segment_id, None)
-        self._outcomes.pop(segment_id, None)
 
     @contextmanager
     def without_refresh(self) -> Iterator[None]:
@@ -440,27 +431,25 @@ class ConversationHeap(SegmentHeap):
 
     def message(self, segment: Segment) -> Message:
         """Return the message of a segment; cached as long as it is live."""
-        message = self._messages.get(segment.segment_id)
-        if message is not None and self._is_live(segment):
-            return message
-        message = self._drafted(segment) or self.form.read(segment)
-        if was_said(segment) and self._is_live(segment):
-            self._messages[segment.segment_id] = message
-        return message
+        return self._held(segment).message
 
-    def _live_message(self, segment_id: str) -> Message:
-        return self._messages.get(segment_id) or self.message(self.index.live[segment_id])
+    def _named(self, message_id: str) -> Message:
+        """Return a live message, or one that is being added."""
+        live = self.index.live.get(message_id)
+        return self.message(live) if live is not None else self._messages[message_id].message
 
-    def _is_live(self, segment: Segment) -> bool:
-        """Whether a segment is live with exactly this message: neither swept nor only planned."""
+    def _held(self, segment: Segment) -> Held:
+        held = self._messages.get(segment.segment_id)
+        if held is not None and held.raw == segment.raw:
+            return held
+        held = self._drafts.get(segment.segment_id)
+        if held is not None and held.raw == segment.raw:
+            return held
+        held = Held(segment.raw, self.form.read(segment))
         live = self.index.live.get(segment.segment_id)
-        return live is segment or (live is not None and live.raw == segment.raw)
-
-    def _drafted(self, segment: Segment) -> Message | None:
-        draft = self._drafts.get(segment.segment_id)
-        if draft is None or draft.raw != segment.raw:
-            return None
-        return draft.message
+        if live is not None and live.raw == segment.raw and was_said(segment):
+            self._messages[segment.segment_id] = held
+        return held
 
     def weigh(self, text: str) -> int:
         """Count the tokens that a text would take as a separate message."""
@@ -483,22 +472,17 @@ class ConversationHeap(SegmentHeap):
         """Return the results in a message, each with the call it answers."""
         if segment.type != MESSAGE:
             return ()
-        known = self._outcomes.get(segment.segment_id)
-        if known is not None and self._is_live(segment):
-            return known
-        message = self.message(segment)
-        if not message.function_responses:
-            return ()
-        outcomes = self._outcomes_of(segment, message)
-        if self._is_live(segment):
-            self._outcomes[segment.segment_id] = outcomes
-        return outcomes
+        held = self._held(segment)
+        if held.outcomes is None:
+            held.outcomes = self._outcomes_of(segment, held.message)
+        return held.outcomes
 
     def _outcomes_of(self, segment: Segment, message: Message) -> tuple[Outcome, ...]:
+        if not message.function_responses:
+            return ()
         live = self.index.live
-        paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
-        asked = [self._live_message(name) for name in paired if name in live]
-        calls = [call for each in asked for call in each.function_calls]
+        tied = [r.target for r in segment.references if r.hold is Hold.PAIRED and r.target in live]
+        calls = [call for name in tied for call in self.message(live[name]).function_calls]
         return tuple(outcomes_of(message, calls))
 
     def texts(self, segment: Segment) -> tuple[Text, ...]:
@@ -515,11 +499,12 @@ class ConversationHeap(SegmentHeap):
             return None
         message = self.message(segment)
         dialect = dialect_named(message.dialect) if message.dialect else None
-        subjects = {outcome.part: outcome.subject for outcome in self.outcomes(segment)}
-        written = {
-            place: shown(kept, subjects.get(place[0], "this message"), segment.segment_id)
-            for place, kept in texts.items()
-        }
+        results = {outcome.part: outcome for outcome in self.outcomes(segment)}
+        written: dict[TextPath, str] = {}
+        for place, kept in texts.items():
+            result = results.get(place[0])
+            what = result.subject if result is not None else "this message"
+            written[place] = shown(kept, what, segment.segment_id)
         shorter = with_texts(message, written, dialect)
         if shorter is None:
             return None
@@ -549,7 +534,7 @@ class ConversationHeap(SegmentHeap):
     def revised(self, segment: Segment, message: Message) -> Segment:
         """Return a segment with another message in it."""
         text, raw = self.form.said(message), self.form.write(message)
-        self._drafts[segment.segment_id] = Draft(raw, message)
+        self._drafts[segment.segment_id] = Held(raw, message)
         return replace(segment, text=text, raw=raw, tokens=self.counter(message))
 
     def revise(self, message: Message) -> None:
@@ -581,6 +566,8 @@ def was_said(segment: Segment) -> bool:
 
 
 def _type(message: Message) -> str:
+    if message.role is not Role.USER:
+        return MESSAGE
     if is_summary(message):
         return SUMMARY
     return MESSAGE if left_out_in(message) is None else GAP

@@ -318,7 +318,8 @@ class Run:
         number = max([0, *map(_notice_number, self._notices)]) + 1
         gone = {name for step in plan.steps for name in step.segments}
         touched = {s.topic_id for s in self.before.segments if s.segment_id in gone}
-        turns = {s.topic_id for s in self.before.segments if turn_number(s.topic_id) >= 0}
+        topics = {s.topic_id for s in self.before.segments}
+        turns = {topic for topic in topics if turn_number(topic) >= 0}
         items = [item for item in removed if item.source is InstructionSource.CONVERSATION]
         said = Notice(
             items=len(items),

@@ -106,8 +106,8 @@ class SessionHistory:
 
     def check(self, plan: Plan) -> None:
         """Refuse a plan after which the provider would refuse the history."""
-        before, after = self.messages, self._after(plan)
-        left = _faults(after, self._dialect) - _faults(before, self._dialect)
+        found = _faults(self._after(plan), self._dialect)
+        left = found - _faults(self.messages, self._dialect) if found else found
         if left:
             raise Refused(
                 f"its provider would refuse the history it returned: {'; '.join(sorted(left))}"
@@ -119,7 +119,7 @@ class SessionHistory:
         put = [step.replacement for step in plan.steps if step.replacement is not None]
         stay = [s for s in self.heap.snapshot().segments if s.segment_id not in gone]
         left = sorted([*stay, *put], key=lambda s: (s.position, s.segment_id))
-        return [self.heap.form.read(s) for s in left if s.type in SPOKEN]
+        return [self.heap.message(s) for s in left if s.type in SPOKEN]
 
     def collect(self, plan: Plan, trigger: str) -> None:
         """Carry out a plan."""
