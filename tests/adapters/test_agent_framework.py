@@ -218,9 +218,9 @@ class TestAgentFramework(AdapterContract):
         agent.agent.client = Bare(agent)
         agent.ask("Read all files of the project.")
         assert agent.requests[-1].text == agent.requests[-1].own_text
-        told = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
-        assert len(told) == 1
-        assert "compaction_strategy" in told[0]
+        logged = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
+        assert len(logged) == 1
+        assert "compaction_strategy" in logged[0]
 
     def test_a_history_that_cannot_be_rewritten_is_logged_once(
         self, caplog: pytest.LogCaptureFixture

@@ -44,8 +44,10 @@ def audit(kind: str, path: Path, *notes: Path, run: int = 1_000) -> int:
         for note, each in zip(notes, added, strict=True):
             held += check(store, each, journaled)
             settle(note, each, heap, journaled)
-        deeds = [entry.event for entry in entries if entry.event not in {Event.PURGED}]
-        assert not deeds or deeds[0] not in {Event.SWEEPING, Event.RESTORING}, "left half done"
+        operations = [entry.event for entry in entries if entry.event not in {Event.PURGED}]
+        assert not operations or operations[0] not in {Event.SWEEPING, Event.RESTORING}, (
+            "left half done"
+        )
         names = {name for each in added for name in (*each.certain, *each.open)}
         for segment in heap.list():
             assert segment.segment_id in names or "~" in segment.segment_id, segment.segment_id

@@ -35,7 +35,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     run: int = 0
     """The number of the run on one store; the same number does the same work."""
-    deeds: int = NEVER
+    operations: int = NEVER
     """How many operations to do before a normal exit."""
     kill_at_edge: int = NEVER
     """Die at this moment, counting the moments before and after each write to the store."""
@@ -168,10 +168,10 @@ def _work(job: Job, send: int) -> Outcome:
         heap = open_heap(store, clock)
         os.write(send, OPENED)
         worker = Worker(heap, clock, Note(Path(job.note)), f"run{job.run}")
-        deeds = worker.work()
-        for _ in range(job.deeds):
+        operations = worker.work()
+        for _ in range(job.operations):
             before = heap.list()
-            next(deeds)
+            next(operations)
     except StoreError as error:
         return Outcome(
             edges=wire.edges,

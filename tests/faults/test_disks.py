@@ -49,7 +49,9 @@ def fill(forge: Forge, kind: str, path: Path, note: Path, run: int = 0) -> Outco
     """Work until the store complains."""
     limit = None if path.parent.is_mount() else DISK // {"sqlite": 2, "json": 8}[kind]
     (outcome,) = forge.run(
-        Job(kind=kind, path=str(path), note=str(note), run=run, deeds=5_000, largest_file=limit)
+        Job(
+            kind=kind, path=str(path), note=str(note), run=run, operations=5_000, largest_file=limit
+        )
     )
     assert outcome.store_error, "the disk was not filled"
     return outcome
@@ -89,7 +91,7 @@ def test_a_read_only_place_is_a_clear_error_and_changes_nothing(
     place.mkdir()
     path = place / "heap.store"
     (tmp_path / "note").touch()
-    forge.run(Job(kind=kind, path=str(path), note=str(tmp_path / "note"), deeds=10))
+    forge.run(Job(kind=kind, path=str(path), note=str(tmp_path / "note"), operations=10))
     before = contents(place)
     assert before
     for each in place.iterdir():
@@ -99,7 +101,7 @@ def test_a_read_only_place_is_a_clear_error_and_changes_nothing(
     user = NOBODY if os.geteuid() == 0 else None
     note = folder / "note1"
     (outcome,) = forge.run(
-        Job(kind=kind, path=str(path), note=str(note), run=1, deeds=50, user=user)
+        Job(kind=kind, path=str(path), note=str(note), run=1, operations=50, user=user)
     )
     assert str(place) in outcome.store_error
     assert "ermission" in outcome.store_error or "read-only" in outcome.store_error

@@ -42,17 +42,26 @@ def place(server: str) -> Places:
 
 
 @pytest.mark.parametrize(
-    ("kind", "run", "deeds", "at_least"),
+    ("kind", "run", "operations", "at_least"),
     [("sqlite", 1, 30, 100), ("json", 1, 12, 40), ("redis", 1, 10, 30)],
 )
 def test_a_kill_at_any_step_boundary_loses_and_duplicates_nothing(
-    forge: Forge, place: Places, tmp_path: Path, *, kind: str, run: int, deeds: int, at_least: int
+    forge: Forge,
+    place: Places,
+    tmp_path: Path,
+    *,
+    kind: str,
+    run: int,
+    operations: int,
+    at_least: int,
 ) -> None:
     def job(name: str, **fate: int) -> Job:
         folder = tmp_path / name
         folder.mkdir()
         path, note = place(kind, folder), folder / "note"
-        return Job(kind=kind, path=str(path), note=str(note), run=run, deeds=deeds, **fate)
+        return Job(
+            kind=kind, path=str(path), note=str(note), run=run, operations=operations, **fate
+        )
 
     (whole,) = forge.run(job("whole"))
     assert whole.edges >= at_least
@@ -105,7 +114,7 @@ def test_another_process_keeps_working_while_one_is_killed(
             run=run,
             kill_after=rng.uniform(0, longest),
         )
-        spared = Job(kind=kind, path=str(path), note=str(notes[-1]), run=run + 1, deeds=8)
+        spared = Job(kind=kind, path=str(path), note=str(notes[-1]), run=run + 1, operations=8)
         killed, finished = forge.run(doomed, spared)
         assert killed.killed
         assert not finished.killed

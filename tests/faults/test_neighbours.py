@@ -17,34 +17,34 @@ from tests.faults.workload import FILES, open_heap
 
 
 @pytest.mark.parametrize(
-    ("kind", "processes", "deeds"), [("sqlite", 2, 150), ("sqlite", 4, 60), ("json", 2, 40)]
+    ("kind", "processes", "operations"), [("sqlite", 2, 150), ("sqlite", 4, 60), ("json", 2, 40)]
 )
 def test_processes_that_add_and_collect_at_once_lose_and_duplicate_nothing(
-    forge: Forge, tmp_path: Path, kind: str, processes: int, deeds: int
+    forge: Forge, tmp_path: Path, kind: str, processes: int, operations: int
 ) -> None:
     path = tmp_path / "heap.store"
     notes = [tmp_path / f"note{number}" for number in range(processes)]
     outcomes = forge.run(
         *(
-            Job(kind=kind, path=str(path), note=str(note), run=run, deeds=deeds)
+            Job(kind=kind, path=str(path), note=str(note), run=run, operations=operations)
             for run, note in enumerate(notes)
         )
     )
     assert not any(outcome.store_error for outcome in outcomes)
-    assert audit(kind, path, *notes) > processes * deeds // 4
+    assert audit(kind, path, *notes) > processes * operations // 4
 
 
 @pytest.mark.parametrize("kind", FILES)
-@pytest.mark.parametrize("deed", ["undo", "restore"])
+@pytest.mark.parametrize("operation", ["undo", "restore"])
 def test_a_process_sees_the_changes_of_another_before_it_restores(
-    tmp_path: Path, kind: str, deed: str
+    tmp_path: Path, kind: str, operation: str
 ) -> None:
     here, there = (open_heap(FILES[kind](tmp_path / "heap.store")) for _ in range(2))
     here.add(segment("a"), segment("b"))
     plan = here.plan_for(["a"])
     here.collect(plan)
     here.add(segment("c"))
-    if deed == "undo":
+    if operation == "undo":
         there.undo(plan.plan_id)
     else:
         there.restore("a")

@@ -108,7 +108,7 @@ class Worker:
 
     def work(self) -> Iterator[None]:
         """Do operations forever: each kind once, then at random."""
-        deeds = {
+        operations = {
             self.add: 6,
             self.link: 2,
             self.pin: 1,
@@ -120,19 +120,19 @@ class Worker:
             self.purge: 1,
             self.touch: 1,
         }
-        for deed in (self.add, self.add, *deeds):
-            self._do(deed)
+        for operation in (self.add, self.add, *operations):
+            self._do(operation)
             yield
         while True:
-            (deed,) = self._random.choices(list(deeds), list(deeds.values()))
-            self._do(deed)
+            (operation,) = self._random.choices(list(operations), list(operations.values()))
+            self._do(operation)
             yield
 
-    def _do(self, deed: Callable[[], None]) -> None:
-        self.doing = deed.__name__
+    def _do(self, operation: Callable[[], None]) -> None:
+        self.doing = operation.__name__
         self._clock.advance(minutes=self._random.randint(1, 90))
         with contextlib.suppress(BadInput, NotFound, Refused):
-            deed()
+            operation()
 
     def add(self) -> None:
         """Add a few segments that refer to live ones."""

@@ -285,20 +285,20 @@ class SweepContract(OnStore):
                 ],
             )
         before = everything(store, "other"), store.version("other")
-        strangers = [i.memory_id for i in before[0] if isinstance(i, Memory)]
+        others = [i.memory_id for i in before[0] if isinstance(i, Memory)]
         nodes = nodes_of(file("other", "a.py", {"a": ["b"]}), note("other", "same"))
-        store.pin("w", strangers, "x")
-        store.touch("w", strangers, later(days=1))
-        store.mark_stale("w", strangers)
+        store.pin("w", others, "x")
+        store.touch("w", others, later(days=1))
+        store.mark_stale("w", others)
         begin(store, "run-9")
-        store.stamp("w", "run-9", [Seen(each, 1, 1) for each in strangers], later(days=1))
-        store.finish_run("w", "run-9", strangers, later(days=1))
+        store.stamp("w", "run-9", [Seen(each, 1, 1) for each in others], later(days=1))
+        store.finish_run("w", "run-9", others, later(days=1))
         version = store.version("w") + 100
         store.soft_delete("w", nodes, version=version, plan_id="p", at=START)
         store.restore("w", nodes)
         store.purge("w", nodes, before=later(days=9))
         store.merge("w", entity("other", "a").entity_id, [entity("other", "b").entity_id])
-        store.remove("w", strangers)
+        store.remove("w", others)
         assert (everything(store, "other"), store.version("other")) == before
 
 
