@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from marksweep.search.ranking import CONSIDERED
 from marksweep.stores.graph.base import GraphQuery, GraphStore
 from tests.graph.graph_contract import OnStore, found
 from tests.graph.graphs import file, later, note
@@ -47,6 +48,15 @@ class SearchContract(OnStore):
         for words in ("where is Shop.open defined", "Shop.open()", "Shop::open"):
             (first, *_) = store.search("w", GraphQuery(words=words))
             assert first.chunk.symbol == "Shop.open", words
+
+    def test_a_name_is_found_among_many_better_matches_of_its_words(
+        self, store: GraphStore
+    ) -> None:
+        others = {f"open_{n}.open_it": ["open"] * 9 for n in range(3 * CONSIDERED)}
+        long = [f"word{n}" for n in range(400)]
+        store.put("w", [file("w", "a.py", others), file("w", "b.py", {"Shop.open": long})])
+        (hit,) = store.search("w", GraphQuery(words="open", limit=1))
+        assert hit.chunk.symbol == "Shop.open"
 
     def test_a_chunk_that_two_roots_have_is_one_hit(self, store: GraphStore) -> None:
         store.put("w", [file("w", "a.py", {"parse": []}, repository=f"/{n}") for n in "xy"])

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from marksweep.search.ranking import (
-    CANDIDATES,
     CONSIDERED,
     MAX_POSTINGS,
     NAME_WEIGHT,
     Asked,
     Match,
     best_matches,
-    candidates,
     considered,
     counting,
     fields,
@@ -117,8 +115,8 @@ def test_words_that_a_large_share_of_texts_has_do_not_count() -> None:
     assert held((the, ("owl", 0), hen, fox)) == (fox, hen, the)
     assert counting((fox, hen, the), 1000) == (fox, hen)
     assert counting((the,), 1000) == (the,)
-    few = (fox, ("the", CANDIDATES))
-    assert counting(few, CANDIDATES) == few
+    few = (fox, ("the", CONSIDERED))
+    assert counting(few, CONSIDERED) == few
     assert counting((), 1000) == ()
 
 
@@ -130,8 +128,6 @@ def test_common_words_do_not_find_what_rare_words_find() -> None:
 
 
 def test_enough_is_read_for_any_limit() -> None:
-    assert candidates(5) == CANDIDATES
-    assert candidates(CANDIDATES) == 2 * CANDIDATES
     assert considered(5) == CONSIDERED
     assert considered(2 * CONSIDERED) == 2 * CONSIDERED
 
@@ -144,11 +140,11 @@ def test_the_best_are_read_and_more_if_too_few_may_be_shown() -> None:
         asked.append(list(keys))
         return [key for key in keys if key % 100 == 0]
 
-    assert best_matches(found, (), 3, 150, read) == [900, *range(800, 0, -100)]
-    assert [len(keys) for keys in asked] == [150, 849]
+    assert best_matches(found, (), 3, read) == list(range(900, 400, -100))
+    assert [len(keys) for keys in asked] == [CONSIDERED, 9 * CONSIDERED]
     assert asked[0][0] == 999
 
 
 def test_what_a_name_defines_is_read_even_if_its_words_score_low() -> None:
     found = {1: 0.1, 2: 5.0, 3: 0.2}
-    assert best_matches(found, (1, 3, 4), 2, 2, list) == [3, 1, 2]
+    assert best_matches(found, (1, 3, 4), 2, list) == [3, 1, 4, 2]

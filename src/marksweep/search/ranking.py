@@ -28,12 +28,6 @@ from marksweep.search import bm25
 from marksweep.search.bm25 import rarity
 from marksweep.search.words import MAX_QUERY_WORDS, stemmed, stems
 
-CANDIDATES = 100
-"""Matches that are read if their scores are estimates, or twice the limit if that is higher.
-
-Larger gives the same order on every store more often, and takes longer.
-"""
-
 MAX_POSTINGS = 20_000
 """Total matches of the words that find candidates; rarer words come first.
 
@@ -47,9 +41,9 @@ Lower is faster, and ignores more words that distinguish little.
 """
 
 CONSIDERED = 50
-"""Best matches, or as many as the limit, among which names and siblings decide.
+"""Best matches that are read, or as many as the limit; among them names and siblings decide.
 
-Larger needs more candidates for the same order on every store.
+Larger gives the same order on every store more often, and takes longer.
 """
 
 NAME_WEIGHT = 6
@@ -159,13 +153,8 @@ Holders = tuple[tuple[str, int], ...]
 """Words and how many texts have each, rarest first."""
 
 
-def candidates(limit: int) -> int:
-    """Return how many matches to read for so many hits, if their scores are estimates."""
-    return max(CANDIDATES, 2 * limit)
-
-
 def considered(limit: int) -> int:
-    """Return among how many of the best matches names and siblings decide."""
+    """Return how many of the best matches to read for so many hits."""
     return max(CONSIDERED, limit)
 
 
@@ -176,7 +165,7 @@ def held(counts: Iterable[tuple[str, int]]) -> Holders:
 
 def counting(holders: Holders, texts: int) -> Holders:
     """Choose the words that count: not those that a large share of texts has."""
-    common = max(CANDIDATES, COMMON_SHARE * texts)
+    common = max(CONSIDERED, COMMON_SHARE * texts)
     return tuple(each for each in holders if each[1] <= common) or holders[:1]
 
 
@@ -214,15 +203,15 @@ def best_matches(
     scores: Mapping[int, float],
     called: Sequence[int],
     limit: int,
-    window: int,
     read: Callable[[Sequence[int]], Sequence[Found]],
 ) -> list[Found]:
-    """Read so many chunks of the highest scores, and those called by a name of the query.
+    """Read the chunks of the highest scores, and those called by a name of the query.
 
     Read more if filters and hidden rows leave fewer than the limit.
     """
     found: list[Found] = []
     seen: set[int] = set()
+    window = considered(limit)
     called = sorted(called, key=lambda key: (-scores.get(key, 0.0), key))
     while len(found) < limit:
         best = dict.fromkeys((*called[:window], *likely(scores, window)))

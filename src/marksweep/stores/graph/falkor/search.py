@@ -11,7 +11,6 @@ from marksweep.search.ranking import (
     Asked,
     Match,
     best_matches,
-    candidates,
     counting,
     finding,
     held,
@@ -88,7 +87,7 @@ def _ranked(
             weights = weighed(words, texts)
             found_by = {word: weights[word] for word in finding(words)}
             found, called = _postings(db, workspace_id, found_by, asked)
-            matches = best_matches(found, called, limit, candidates(limit), read)
+            matches = best_matches(found, called, limit, read)
             scored = [(match, score(match, weights)) for match in matches]
     return ranked(scored, asked, limit)
 

@@ -14,8 +14,6 @@ from marksweep.search.ranking import (
     Asked,
     Match,
     best_matches,
-    candidates,
-    considered,
     counting,
     finding,
     held,
@@ -113,10 +111,7 @@ def _scored(
             for text, match in matches
         ]
 
-    limit = int(given["limit"] or 0)
-    return best_matches(
-        found, called, limit, candidates(limit) if rest else considered(limit), read
-    )
+    return best_matches(found, called, int(given["limit"] or 0), read)
 
 
 def _times(db: sqlite3.Connection, word: str) -> Counter[int]:
