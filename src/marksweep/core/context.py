@@ -28,7 +28,8 @@ class Yield(IntEnum):
     TARGET = 1
     """Its bulky results may be trimmed to reach the target."""
     LIMIT = 2
-    """Its bulky results and pastes may be trimmed to fit the limit."""
+    """Its bulky results and pastes may be trimmed to fit the limit; under HARD pressure to reach
+    the target."""
     LAST = 3
     """Its pastes may be trimmed to reach the target; it may go to fit the limit, last of all."""
 

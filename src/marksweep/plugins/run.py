@@ -38,7 +38,7 @@ from marksweep.model import IN_PLACE, GCPolicy, Plan, Pressure, Snapshot, utc_no
 from marksweep.plugins.base import ContextUsage, GCConfig, GCRemovalItem, GCTriggerReason
 from marksweep.plugins.options import Notice, Options
 from marksweep.stores.memory import MemoryStore
-from marksweep.strategies.last_resort import FitTarget
+from marksweep.strategies.last_resort import FitByTrimming
 from marksweep.summarizers import transcript
 from marksweep.summarizers.digesting import Digester
 
@@ -196,7 +196,7 @@ class Run:
         if self._notifies and self._target < context.held() <= self._full_target:
             self._notifies = False  # a notice would be what misses the target
             context = context.aiming_at(self._full_target)
-        last_resort = FitTarget(self.heap.texts, self.heap.trimmed)
+        last_resort = FitByTrimming(self.heap.texts, self.heap.trimmed)
         lines = self.heap.gaps() if self.counts is None else None  # a host cannot count a line
         return make_plan(context, strategy, last_resort=last_resort, lines=lines)
 

@@ -4,8 +4,7 @@ To reach the target, once everything that may go was offered:
 
 1. the bulkiest results of what recency protects are trimmed, and older pastes of the user
 2. such results become one line each, the oldest first
-3. by GC plugins, from the hard limit on: the bulkiest results and pastes of all that must stay are
-   trimmed
+3. from the hard limit on, the bulkiest results and pastes of all that must stay are trimmed
 
 To fit the limit, whatever the strategy offered:
 
@@ -69,10 +68,15 @@ class FitByTrimming:
         self._trimmed = trimmed
 
     def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
-        """Trim the bulkiest results that recency protects, and what the user pasted before."""
+        """Trim the bulkiest results that recency protects, and what the user pasted before.
+
+        If the next request may fail, then also those of what the model has not answered.
+        """
         yielding = [i for i, far in context.yields.items() if far is not Yield.LIMIT]
         yield from self._trim(context, yielding, excess())
         yield from self._mask(context, yielding)
+        if context.pressure is Pressure.HARD:
+            yield from self._trim(context, context.yields, excess())
 
     def to_limit(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
         """Take what may go, then trim what must stay."""
@@ -145,19 +149,6 @@ class FitByTrimming:
             and not text.is_call
             and (text.is_said or not text.is_observed)
         ]
-
-
-class FitTarget(FitByTrimming):
-    """Trims what the model has not answered to reach a target too, if the next request may fail.
-
-    For GC plugins: their target does not depend on what must stay.
-    """
-
-    def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
-        """Trim what yields to the target, and from the hard limit on all that yields."""
-        yield from super().to_target(context, excess)
-        if context.pressure is Pressure.HARD:
-            yield from self._trim(context, context.yields, excess())
 
 
 class FitByDropping(FitByTrimming):
