@@ -229,8 +229,8 @@ MUTANTS = (
     Mutant(
         "budget: the limits ignore what must stay",
         "core/budget.py",
-        "if not 0 < held < self.limit:",
-        "if held:",
+        "if held <= 0:",
+        "if held >= 0:",
     ),
     Mutant(
         "trigger: a cold cache changes nothing",
@@ -586,8 +586,8 @@ MUTANTS = (
     Mutant(
         "last resort: the user's words go before results are trimmed",
         "strategies/last_resort.py",
-        "                yield proposal\n        yield from self._trim(",
-        "                yield proposal\n        yield from self.at_last(context)\n"
+        "        yield from _oldest(context)\n        yield from self._trim(",
+        "        yield from _oldest(context)\n        yield from self.at_last(context)\n"
         "        yield from self._trim(",
     ),
     Mutant(
@@ -605,8 +605,8 @@ MUTANTS = (
     Mutant(
         "sections: a text that is trimmed again has two lines",
         "sections.py",
-        "elif first >= 0 and (found := _NEXT_GAP.fullmatch(lines[at])):",
-        "elif first >= 9 and (found := _NEXT_GAP.fullmatch(lines[at])):",
+        "            if lines[at] == NEXT_GAP:",
+        "            if lines[at] == _MARK:",
     ),
     Mutant(
         "session: roots may go",

@@ -31,7 +31,14 @@ def test_limits_are_shares_of_the_room_beside_what_must_stay() -> None:
     budget = Budget.of(1000).beside(500)
     assert budget == Budget(1000, soft_limit=950, target=800, hard_limit=975, cold_limit=875)
     assert Budget.at_limit(1000).beside(500) == Budget.at_limit(1000)
-    assert Budget.of(1000).beside(1000) == Budget.of(1000).beside(0) == Budget.of(1000)
+    assert Budget.of(1000).beside(0) == Budget.of(1000)
+
+
+@pytest.mark.parametrize("held", [1_000, 2_000])
+def test_where_what_must_stay_takes_all_the_room_as_little_as_possible_is_trimmed(
+    held: int,
+) -> None:
+    assert Budget.of(1_000).beside(held, step=10) == Budget.at_limit(1_000)
 
 
 def test_a_provider_that_counts_more_tokens_leaves_less_room_in_ours() -> None:
@@ -93,8 +100,6 @@ def test_all_limits_equal_the_limit_if_a_collection_makes_room_for_less_than_two
     assert lines.beside(2_000, step=199).target == 2_600
     assert lines.beside(2_000, step=201) == Budget.at_limit(3_000)
     assert lines.beside(0, step=0) == lines
-    full = Budget.of(1_000).beside(2_000, step=10)
-    assert full == Budget.of(1_000)
 
 
 def test_the_pace_is_what_an_answer_brings_without_what_is_pinned() -> None:

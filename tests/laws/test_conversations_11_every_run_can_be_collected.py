@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from marksweep import tidy, validate
 from marksweep.conversation import Conversation
 from marksweep.core.budget import Budget
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.dialects import read, written
 from marksweep.errors import ContextOverflow, OverLimitWarning
 from marksweep.messages import FunctionCall, Message, Part, Role, count_message, starts_turn
@@ -75,6 +78,23 @@ def test_what_may_go_or_be_trimmed_never_keeps_a_conversation_above_its_limit(
     talk.extend(render_script(Script(tuple(beats)), dialect))
     assert validate(talk.messages, dialect) == []
     assert talk.tokens <= 600
+
+
+class OffersNothing:
+    name = "nothing"
+
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
+        return iter(())
+
+
+def test_results_are_trimmed_before_the_users_words_go_whatever_the_strategy_offers() -> None:
+    read = Answered("Let me look.", calls=(Call("read", {"path": "src/app.py"}, LINES),))
+    script = Script((Said("fix the parser"), Answered("Which one?"), Said("that of dates"), read))
+    talk = Conversation(limit=LIMIT, strategy=OffersNothing())
+    talk.extend(render_script(script, "openai_chat"))
+    assert "that of dates" in str(talk.messages)
+    assert " lines of src/app.py left out, " in str(talk.messages)
+    assert talk.tokens <= LIMIT
 
 
 def test_a_paste_larger_than_the_window_keeps_its_ends_and_the_words_around_it() -> None:

@@ -137,14 +137,14 @@ class Budget(msgspec.Struct, frozen=True):
     def beside(self, held: int, step: float = 0.0) -> Budget:
         """Apply the same shares to the room that is left beside so many tokens that must stay.
 
-        Otherwise a large system prompt would leave a collection nothing to keep. If there is no
-        room, the thresholds do not change. If that frees room for less than a few steps of so many
-        tokens, all thresholds are at the limit.
+        Otherwise a large system prompt would leave a collection nothing to keep. All thresholds are
+        at the limit if there is no room, since then what must stay is trimmed, as little as
+        possible; or if there is room for less than a few steps of so many tokens.
         """
         room = self.limit - held
-        if 0 < room * (self.limit - self.target) < SMALLEST_BATCH * step * self.limit:
+        if room * (self.limit - self.target) < SMALLEST_BATCH * step * self.limit or room <= 0:
             return Budget.at_limit(self.limit)
-        if not 0 < held < self.limit:
+        if held <= 0:
             return self
         soft, target, hard, cold = (
             held + line * room // self.limit

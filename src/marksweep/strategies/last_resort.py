@@ -4,7 +4,8 @@ To reach the target, once everything that may go was offered:
 
 1. the bulkiest results of what recency protects are trimmed, and older pastes of the user
 2. such results become one line each, the oldest first
-3. from the hard limit on, the bulkiest results and pastes of all that must stay are trimmed
+3. from the hard limit on, what may go goes, and the bulkiest results and pastes of all that must
+   stay are trimmed
 
 To fit the limit, whatever the strategy offered:
 
@@ -70,20 +71,18 @@ class FitByTrimming:
     def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
         """Trim the bulkiest results that recency protects, and what the user pasted before.
 
-        If the next request may fail, then also those of what the model has not answered.
+        If the next request may fail, take what may go, and trim what the model has not answered.
         """
         yielding = [i for i, far in context.yields.items() if far is not Yield.LIMIT]
         yield from self._trim(context, yielding, excess())
         yield from self._mask(context, yielding)
         if context.pressure is Pressure.HARD:
+            yield from _oldest(context)
             yield from self._trim(context, context.yields, excess())
 
     def to_limit(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
         """Take what may go, then trim what must stay."""
-        for proposal in Truncate().rank(context):
-            types = {context.segments[i].type for i in proposal.members}
-            if not types & SUMMARIES:
-                yield proposal
+        yield from _oldest(context)
         yield from self._trim(context, context.yields, excess())
         yield from self._mask(context, context.yields)
         yield from self._trim(context, context.yields, excess(), self._written)
@@ -149,6 +148,14 @@ class FitByTrimming:
             and not text.is_call
             and (text.is_said or not text.is_observed)
         ]
+
+
+def _oldest(context: PlanningContext) -> Iterator[Proposal]:
+    """Take what may go, the oldest first; summaries stay."""
+    for proposal in Truncate().rank(context):
+        types = {context.segments[i].type for i in proposal.members}
+        if not types & SUMMARIES:
+            yield proposal
 
 
 class FitByDropping(FitByTrimming):
