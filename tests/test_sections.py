@@ -202,14 +202,14 @@ def test_the_first_gap_says_what_is_missing_and_how_to_get_it_back() -> None:
         '[marksweep: 59 of 79 lines of src/app.py left out, 60 tokens; recall("m6")]'
     )
     assert said[1] == "def b():"
-    assert "[… 10 lines …]" in said
-    assert said[-1] == "[… 39 lines …]"
+    assert said.count("[…]") == 2
+    assert said[-1] == "[…]"
 
 
 def test_every_gap_of_a_trimmed_text_is_counted_once() -> None:
     once = sections(keeping(LONG, 1, 3))
     assert once.size == 79
-    assert [piece.size for piece in once.pieces if isinstance(piece, Gap)] == [10, 10, 39]
+    assert [piece.size for piece in once.pieces if isinstance(piece, Gap)] == [59, 0, 0]
 
 
 def test_a_text_of_which_nothing_is_shown_is_one_line() -> None:
@@ -245,7 +245,7 @@ ENDLESS = "9" * 5_000
         "",
         "\n",
         "[marksweep: is a tool",
-        "[… 3 lines …]",
+        "[…]",
         f"[marksweep: {ENDLESS} of {ENDLESS} lines of a left out, {ENDLESS} tokens]",
     ],
 )

@@ -3,6 +3,7 @@
 python -m benchmarks.judge                       contexts, then scores where torch finds a GPU
 python -m benchmarks.judge contexts [NAME ...]   only the contexts, of these strategies
 python -m benchmarks.judge others [NAME ...]     the same at 542 other steps
+python -m benchmarks.judge every [NAME ...]      the same at 1,837 steps
 python -m benchmarks.judge report SCORES.json    the tables of scores from another machine
 
 Everything is written to build/judge. Where there is no GPU, the command to run on a machine that
@@ -16,7 +17,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.judge.contexts import OTHERS, SHARED, WINDOW, Sample, write
+from benchmarks.judge.contexts import EVERY, OTHERS, SHARED, WINDOW, Sample, write
 from benchmarks.judge.model import lay_out
 from benchmarks.judge.report import tables
 from marksweep.replay.catalog import ECONOMY, QUALITY
@@ -42,6 +43,8 @@ def main() -> int:
             _write(names or list(COMPARED))
         case ["others", *names]:
             _write(names or list(COMPARED), OTHERS)
+        case ["every", *names]:
+            _write(names or list(COMPARED), EVERY)
         case []:
             _write(list(COMPARED))
             lay_out(FOLDER)

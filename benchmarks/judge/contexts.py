@@ -65,6 +65,8 @@ OTHERS = {
     "mini_swe": Sample(slice(60, None)),
 }
 """More steps, so that a difference can be seen; those of `mini_swe` are not shared ones."""
+EVERY = dict.fromkeys(SHARED, Sample(slice(None), steps=8, past=range(2500, 6501)))
+"""Up to eight steps of every record: enough to see a difference of a few points."""
 
 _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"\w[\w./:\-]{2,}")

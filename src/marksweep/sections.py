@@ -304,7 +304,8 @@ _FIRST_GAP = re.compile(
     rf"\[marksweep: (?:all|{_COUNT} of) {_COUNT} (line|character)s? "
     rf".*left out, {_COUNT} tokens?\b.*\]"
 )
-_NEXT_GAP = re.compile(rf"\[… {_COUNT} (?:line|character)s? …\]")
+NEXT_GAP = "[…]"
+"""What stands for each further gap of a text: the line of the first one has the total."""
 
 
 _MARK = "[marksweep: "
@@ -322,18 +323,13 @@ def _gaps(text: str, lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
         return {}, measure
     marked = [at for at, line in enumerate(lines) if line.startswith("[")]
     gaps: dict[int, Gap] = {}
-    first, left, tokens = -1, 0, 0
     for at in marked:
-        if first < 0 and (found := _FIRST_GAP.fullmatch(lines[at])):
-            first = at
+        if gaps:
+            if lines[at] == NEXT_GAP:
+                gaps[at] = Gap(0, 0)
+        elif found := _FIRST_GAP.fullmatch(lines[at]):
             measure = Measure(f"{found[3]}s")
-            left = _number(found[1] or found[2])
-            tokens = _number(found[4])
-        elif first >= 0 and (found := _NEXT_GAP.fullmatch(lines[at])):
-            gaps[at] = Gap(_number(found[1]), 0)
-    if first >= 0:
-        rest = left - sum([gap.size for gap in gaps.values()])
-        gaps = {first: Gap(max(0, rest), tokens), **gaps}
+            gaps[at] = Gap(_number(found[1] or found[2]), _number(found[4]))
     return gaps, measure
 
 
@@ -377,7 +373,7 @@ def left_out(text: str, why: str = "") -> Sections:
 def shown(kept: Sections, what: str, message_id: str) -> str:
     """Write a text in pieces, with one line per gap; the first has the total and how to undo it.
 
-    `what` names the text for a reader, such as a file.
+    `what` names the text for a reader, such as a file; empty if it has no name.
     """
     pieces = _with_heads(_merged(kept.pieces), kept.measure)
     gaps = [piece for piece in pieces if isinstance(piece, Gap)]
@@ -398,16 +394,17 @@ def shown(kept: Sections, what: str, message_id: str) -> str:
             tokens = sum([gap.tokens for gap in gaps])
             out.append(stand_in(much, what, tokens, message_id, kept.why))
         else:
-            out.append(f"[… {_counted(piece.size, kept.measure)} …]")
+            out.append(NEXT_GAP)
         before = piece
     return "".join(out)
 
 
 def stand_in(much: str, what: str, tokens: int, message_id: str, why: str = "") -> str:
     """Say in one line what is missing, how much of it, and how to get it back."""
+    subject = f" of {what}" if what else ""
     reason = f", {why}" if why else ""
     return (
-        f"[marksweep: {much} of {what} left out, {_counted(tokens, 'tokens')}{reason}; "
+        f"[marksweep: {much}{subject} left out, {_counted(tokens, 'tokens')}{reason}; "
         f'recall("{message_id}")]'
     )
 

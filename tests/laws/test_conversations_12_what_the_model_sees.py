@@ -21,7 +21,7 @@ from marksweep.heaps.stash_search import GAP
 from marksweep.messages import Message, Role, left_out_in, starts_turn
 from marksweep.plugins import GCConfig, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
-from marksweep.sections import LeftOut
+from marksweep.sections import NEXT_GAP, LeftOut
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 from tests.laws.talking import PROVIDERS, each_strategy, shares
 
@@ -78,7 +78,7 @@ def check(before: list[Message], after: list[Message]) -> None:
         if message.role is Role.MODEL:
             for part in message.parts:
                 said = [line for line in (part.text or "").split("\n") if line.strip()]
-                kept = [line for line in said if not line.startswith(("[marksweep: ", "[… "))]
+                kept = [line for line in said if not line.startswith(("[marksweep: ", NEXT_GAP))]
                 assert bool(kept) == bool(said), "never down to a bare marker"
                 assert all(line in whole for line in kept), "cut at paragraphs"
                 assert (part.text or "").count("```") % 2 == 0, "a fence stays whole"

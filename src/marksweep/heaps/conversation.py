@@ -503,7 +503,7 @@ class ConversationHeap(SegmentHeap):
         written: dict[TextPath, str] = {}
         for place, kept in texts.items():
             result = results.get(place[0])
-            what = result.subject if result is not None else "this message"
+            what = result.subject if result is not None else ""
             written[place] = shown(kept, what, segment.segment_id)
         shorter = with_texts(message, written, dialect)
         if shorter is None:

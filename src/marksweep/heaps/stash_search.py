@@ -182,7 +182,7 @@ def _beginning(segment: Segment, limit: int) -> str:
             kept.append(piece)
     if not kept or isinstance(kept[0], Gap):
         return ""
-    return shown(Sections(tuple(kept), cut.measure), "this message", segment.segment_id)
+    return shown(Sections(tuple(kept), cut.measure), "", segment.segment_id)
 
 
 def _price(text: str) -> int:

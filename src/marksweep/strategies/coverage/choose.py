@@ -21,13 +21,15 @@ import msgspec
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.model import Action
-from marksweep.strategies.coverage.index import Block, BlockIndex, MessageBlocks
+from marksweep.strategies.coverage.index import Block, BlockIndex, CutText, MessageBlocks
 from marksweep.strategies.mask import Trimmed
 
 FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
 """Shares of the old context, counted from its end, within which a sweep may stay."""
+FIRST_GAP_TOKENS = 25
+"""Tokens of the line that stands for the first gap of a text. Each further gap takes about one."""
 NEXT_ROUND_SHARE = 0.05
-"""Share of what must be freed that each further round offers, if markers used up the last one."""
+"""Share of what must be freed that each further round offers, if the last one freed too little."""
 NEXT_ROUND_TOKENS = 32
 """Minimum tokens that each further round offers."""
 
@@ -132,7 +134,12 @@ class Sweep:
         self._index = index
         self._messages = messages
         self._free = context.free()
-        self._dropped: list[Block] = []
+        self._dropped: dict[int, Block] = {}
+        """What this ranking dropped so far, by number, in order."""
+        self._places: dict[int, tuple[CutText, int]] = {}
+        """The text of a block and its index there, by the number of the block."""
+        self._gaps: dict[int, int] = {}
+        """How many gaps a text has, by its identity."""
         self.fixed = context.size - sum([context.sizes[i] for i in self._free])
         """Tokens that must stay."""
         self._offers = sorted(self._all_offers())
@@ -165,7 +172,7 @@ class Sweep:
                     amount = max(NEXT_ROUND_TOKENS, int(must * NEXT_ROUND_SHARE))
         finally:
             while self._dropped:
-                self._index.undrop(self._dropped.pop())
+                self._index.undrop(self._dropped.popitem()[1])
 
     def _all_offers(self) -> Iterator[Offer]:
         """Offer every block that may be dropped now: frames only where nothing else is left."""
@@ -204,9 +211,9 @@ class Sweep:
                 heapq.heappush(again, Offer(worth, offer.number, offer.at, block))
                 continue
             block.value = worth
+            amount -= self._freed_by(offer.at, block)
             self._index.drop(block)
-            self._dropped.append(block)
-            amount -= max(1, block.tokens - 1)
+            self._dropped[block.number] = block
             touched.add(offer.at)
             if not block.is_frame and self._is_bare(offer.at):
                 for mate in self._context.units.members(offer.at):
@@ -215,6 +222,32 @@ class Sweep:
                         worth = self._index.worth(frame)
                         heapq.heappush(again, Offer(worth, frame.number, mate, frame))
         return touched
+
+    def _freed_by(self, i: int, block: Block) -> int:
+        """Return the tokens that dropping a block frees, and count its gap: gaps cost lines.
+
+        A message of which nothing is left has no such line, unless the rest of its unit stays.
+        """
+        message = self._messages[i]
+        if block.is_frame:
+            return block.tokens
+        if block.number not in self._places:
+            self._place(message)
+        text, at = self._places[block.number]
+        before = self._gaps[id(text)]
+        if message.parts_kept == 1 and len(self._context.units.members(i)) == 1:
+            return block.tokens + _gap_tokens(before)
+        after = before + 1 - text.is_gap(at - 1) - text.is_gap(at + 1)
+        self._gaps[id(text)] = after
+        return block.tokens + _gap_tokens(before) - _gap_tokens(after)
+
+    def _place(self, message: MessageBlocks) -> None:
+        """Note where the blocks of a message are."""
+        for text in message.texts:
+            self._gaps[id(text)] = text.gaps
+            for at, piece in enumerate(text.pieces):
+                if isinstance(piece, Block):
+                    self._places[piece.number] = text, at
 
     def _proposal(self, i: int, trimmed: Trimmed) -> Proposal | None:
         """Propose what happens to a message."""
@@ -230,8 +263,9 @@ class Sweep:
         if shorter is None:
             return None
         blocks = message.blocks()
-        whole = [b for text in message.texts if text.place not in cut for b in text.blocks()]
-        message.know_form(shorter.raw, [*whole, *[b for b in blocks if b.is_kept]])
+        unchanged = [b for text in message.texts if text.place not in cut for b in text.blocks()]
+        staying = [b for b in unchanged if b.number in self._dropped]
+        message.know_form(shorter.raw, [*staying, *[b for b in blocks if b.is_kept]])
         reason = self._reason([block for block in blocks if not block.is_kept], len(blocks))
         return Proposal((i,), Action.TRIM, reason, shorter)
 
@@ -252,6 +286,11 @@ class Sweep:
         lines = sum([block.text.count("\n") + 1 for block in gone])
         where = "newer messages" if all(map(_is_newer_elsewhere, gone)) else "other messages"
         return f"{_counted(lines, 'line', 'lines')} of it are in {where}"
+
+
+def _gap_tokens(gaps: int) -> int:
+    """Return the tokens of the lines that stand for the gaps of a text."""
+    return FIRST_GAP_TOKENS + gaps - 1 if gaps else 0
 
 
 def _counted(number: int, one: str, more: str) -> str:

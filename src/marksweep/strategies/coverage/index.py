@@ -48,7 +48,7 @@ Higher keeps more of what the agent wrote, and less tool output.
 """
 PRIOR = 0.01
 """Worth of a new block without atoms; it falls with age."""
-OWN_CODE, OWN_WORDS = 0.01, 0.003
+OWN_CODE, OWN_WORDS = 0.03, 0.003
 """Worth per token of what the agent wrote, code blocks and words, when new, beside the atoms.
 
 Agents write the same long text again with a change: a script, a command, a plan. Higher keeps more
@@ -177,6 +177,18 @@ class CutText(msgspec.Struct):
     def blocks(self) -> list[Block]:
         """Return the known blocks."""
         return [piece for piece in self.pieces if isinstance(piece, Block)]
+
+    @property
+    def gaps(self) -> int:
+        """How many gaps it has."""
+        return sum([self.is_gap(at) and not self.is_gap(at - 1) for at in range(len(self.pieces))])
+
+    def is_gap(self, at: int) -> bool:
+        """Whether something is left out at an index; nothing is beyond the ends."""
+        if not 0 <= at < len(self.pieces):
+            return False
+        piece = self.pieces[at]
+        return not piece.is_kept if isinstance(piece, Block) else isinstance(piece, Gap)
 
     def shown(self) -> Sections | None:
         """Return what is kept; None if nothing goes, or if nothing the agent wrote would stay."""
