@@ -28,8 +28,8 @@ from marksweep.cli.replay import Replayed
 from marksweep.cli.store import StoreFile
 from marksweep.cli.working_set import Pinned, Put, Restored, Shortened, Undone, Why
 from marksweep.dialects import Finding
-from marksweep.graph.agent_memory import Let, Recalled, Remembered
-from marksweep.graph.backup import Kept
+from marksweep.graph.agent_memory import ForgetResult, Recalled, Remembered
+from marksweep.graph.backup import BackupInfo
 from marksweep.graph.call_graph import Linked
 from marksweep.graph.erasure import Forgotten
 from marksweep.graph.memory import Answer
@@ -66,13 +66,13 @@ SHAPES: Mapping[str, object] = {
     "search": Answer,
     "remember": Remembered,
     "recall": list[Recalled],
-    "forget": Let,
+    "forget": ForgetResult,
     "callers": Linked,
     "prune": Preview,
     "prune --apply": PruneResult,
     "prune --restore": Nodes,
     "prune --purge": Erased,
-    "memory backups": list[Kept],
+    "memory backups": list[BackupInfo],
     "memory export": BackupFile,
     "memory import": BackupFile,
     "memory forget": Forgotten,
@@ -231,7 +231,7 @@ def cli_reference() -> str:
         "",
         "Exit codes: 0 done, 1 nothing to do or findings, 2 bad usage or input, 3 refused, "
         "4 a store problem, 130 interrupted. What is printed with `--json` is in "
-        "[json.md](json.md). Colours are for terminals, and not for those that set `NO_COLOR`.",
+        "[json.md](json.md). Output is coloured on a terminal, unless `NO_COLOR` is set.",
         "",
         "The shell completes commands and options:",
         "",
@@ -293,7 +293,7 @@ def _hints(hints: ToolAnnotations | None) -> str:
     if hints is None or hints.read_only_hint:
         return "reads only"
     words = ["may delete once confirmed" if hints.destructive_hint else "loses nothing"]
-    words += ["twice is the same as once"] if hints.idempotent_hint else []
+    words += ["idempotent"] if hints.idempotent_hint else []
     return ", ".join(words)
 
 

@@ -427,6 +427,14 @@ class TestWorkingSet:
 
 
 class TestMemory:
+    def test_a_note_is_read_from_standard_input(self, tmp_path: Path) -> None:
+        note = b"The port is 8080.\nIt was 80.\n"
+        done = run("remember", "-", "--store", "set.db", "--json", stdin=note)
+        assert done.exit_code == 0, done.output
+        (found,) = json.loads(run("recall", "--store", "set.db", "--json").output)
+        assert found["text"] == note.decode().strip()
+        assert run("remember", "-", "--store", "set.db", stdin=b"\n").exit_code == 2
+
     def test_index_search_and_prune_what_was_deleted(self, tmp_path: Path) -> None:
         code = tmp_path / "code"
         code.mkdir()
@@ -583,6 +591,20 @@ class TestBadInput:
         left = [json.loads(line) for line in out.splitlines()] if is_lines else json.loads(out)
         assert left[:2] == messages[:2]
         assert validate(left, "openai_chat") == []
+
+    def test_a_mistyped_command_gets_a_suggestion(self) -> None:
+        done = run("analize")
+        assert done.exit_code == 2
+        assert "No such command 'analize'. Did you mean 'analyze'?" in done.stderr
+        assert "Did you mean" not in run("qqqq").stderr
+
+    def test_a_store_where_no_file_can_be_created_is_not_said_to_have_been_there(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "set.db").symlink_to(tmp_path / "missing" / "set.db")
+        done = run("live", "--store", "set.db")
+        assert done.exit_code == 4
+        assert "If no file can be created there, choose another location" in done.stderr
 
     def test_a_file_that_is_not_a_store_is_a_store_problem(self, tmp_path: Path) -> None:
         (tmp_path / "bad.db").write_bytes(b"this is not a database, but long enough to be one")

@@ -57,7 +57,7 @@ class TestReplay:
         done = run("replay", "chat.json", *QUICK, "--price", "3,0.3,15")
         shown = " ".join(done.stdout.split())
         for expected in (
-            "What went in chat.json, the largest first:",
+            "What was removed from chat.json, the largest first:",
             "before:",
             "after:",
             "What the agent missed most there:",

@@ -124,10 +124,20 @@ def test_every_answer_is_within_its_bound(tmp_path: Path) -> None:
             assert count(text) <= bound
             assert "needle" in text
         assert count(await say(one, "recall", query="needle", limit=100)) <= 2_000
-        refused = await one.client.call_tool("recall", {"query": "x", "max_tokens": "lots"})
-        assert refused.is_error
 
     with_agent(tmp_path, work, tools="few")
+
+
+@pytest.mark.parametrize("bound", ["lots", -1, 0, 49])
+@pytest.mark.parametrize(("tool", "tools"), [("recall", "few"), ("memory_stats", "all")])
+def test_a_bound_without_room_for_an_answer_is_refused(
+    tmp_path: Path, bound: object, tool: str, tools: str
+) -> None:
+    async def work(one: Agent) -> None:
+        said = await one.fail(tool, max_tokens=bound)
+        assert said == f"max_tokens is {bound!r}; expected a whole number, at least 50."
+
+    with_agent(tmp_path, work, tools=tools)
 
 
 def test_errors_say_what_is_wrong(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from marksweep.stores.base import DEFAULT_WORKSPACE, Store
 from marksweep.stores.checked_lines import read_items
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.open import open_store
-from marksweep.stores.transfer import Moved, export_store, import_store, verify_store
+from marksweep.stores.transfer import WorkspaceCounts, export_store, import_store, verify_store
 from marksweep.testing.builders import segment
 from marksweep.testing.contracts.handles import stashed
 from marksweep.testing.faults import FaultyStore
@@ -103,7 +103,9 @@ def test_what_comes_out_is_what_went_in(
     assert [each.workspace for each in moved] == sorted(
         [DEFAULT_WORKSPACE, "graph:w", "only stashed", ODD]
     )
-    assert moved[0] == Moved(DEFAULT_WORKSPACE, segments=8, stashed=4, entries=moved[0].entries)
+    assert moved[0] == WorkspaceCounts(
+        DEFAULT_WORKSPACE, segments=8, stashed=4, entries=moved[0].entries
+    )
     assert import_store(after, path) == moved
     export_store(after, tmp_path / "again.jsonl.gz", NOW)
     assert items(path) == items(tmp_path / "again.jsonl.gz")

@@ -11,10 +11,10 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from marksweep.cli import render
+from marksweep.cli import render, transcripts
 from marksweep.cli.common import NOTHING, REFUSED, CommandContext, confirmed, in_workspace
 from marksweep.cli.common import command as make_command
-from marksweep.graph.agent_memory import AgentMemory, Let, Recalled, Remembered, Where
+from marksweep.graph.agent_memory import AgentMemory, ForgetResult, Recalled, Remembered, Where
 from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask, Linked
 
 
@@ -47,11 +47,14 @@ def remember(
 ) -> None:
     """Keep a fact, decision or preference for later sessions.
 
+    TEXT is the note, or - for standard input.
+
     \b
     Examples:  marksweep remember "The shop listens on port 8080" --tag ops
                marksweep remember "It is 9090 now" --replaces m1a2b3c
                marksweep remember "The release branch is frozen" --ttl 7d
     """
+    text = transcripts.text_of(text)
     with _agent(cli) as memory:
         done = memory.remember(text, tags=tags, replaces=replaces, pinned=pin, ttl=ttl)
     cli.emit(done, _remembered(done))
@@ -71,11 +74,11 @@ def _remembered(done: Remembered) -> RenderableType:
     "where",
     multiple=True,
     type=click.Choice([each.value for each in Where]),
-    help="Only here.",
+    help="Only from there; repeatable.",
 )
-@click.option("--tag", "tags", multiple=True, help="All of these.")
+@click.option("--tag", "tags", multiple=True, help="Only with this tag; repeatable.")
 @click.option("--path", default="", help="A file, or the folder it is in.")
-@click.option("--as-of", type=MOMENT, help="What notes were valid then, in UTC; by default now.")
+@click.option("--as-of", type=MOMENT, help="Notes that were valid then, in UTC; default: now.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1))
 @click.option("--tokens", default=2000, show_default=True, type=click.IntRange(1))
 @in_workspace
@@ -145,7 +148,7 @@ def forget(ids: tuple[str, ...], restore: bool, yes: bool, cli: CommandContext) 
     return 0 if done.done else NOTHING
 
 
-def _let(done: Let, verb: str) -> RenderableType:
+def _let(done: ForgetResult, verb: str) -> RenderableType:
     lines = [f"{verb}: {', '.join(done.done) or 'nothing'}"]
     return Group(*(render.line(line) for line in (*lines, *(f"not: {each}" for each in done.left))))
 

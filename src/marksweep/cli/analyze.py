@@ -1,4 +1,4 @@
-"""`marksweep analyze`: who uses the window, what is dead weight, what each strategy would do."""
+"""`marksweep analyze`: what fills the window, what is dead weight, what each strategy would do."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def command(
     at: FocusArgs,
     cli: CommandContext,
 ) -> None:
-    """Show who uses the window, what is dead weight and why. Nothing is changed.
+    """Show what fills the window, what is dead weight and why. Nothing is changed.
 
     TRANSCRIPT is a file of messages in any provider's format, a Claude Code or Codex session, or -
     for standard input. Without it, analyze reads this folder's newest Claude Code or Codex session;
@@ -302,7 +302,7 @@ def _render(name: str, found: Analysis) -> RenderableType:
             f"{name}: {found.messages:,} messages, {found.tokens:,} tokens ({found.dialect})",
             style="bold",
         ),
-        render.title("Who uses the window"),
+        render.title("What fills the window"),
         render.ledger(found.ledger, of="messages"),
         *(shown(found.window) if found.window else ()),
         render.title(f"Dead weight: {found.dead_tokens:,} tokens ({share:.0%})"),

@@ -11,16 +11,16 @@ import marksweep
 
 COMMANDS = {
     "demo": ("demo:command", "Show what marksweep does, on a recorded coding session."),
-    "analyze": ("analyze:command", "Show who uses the window and what is dead weight."),
+    "analyze": ("analyze:command", "Show what fills the window and what is dead weight."),
     "collect": ("collect:command", "Make a transcript or the working set fit."),
-    "resume": ("resume:command", "Continue an agent's session that was made to fit."),
+    "resume": ("resume:command", "Continue an agent's session in a smaller copy."),
     "replay": ("replay:command", "Compare strategies on your transcripts."),
     "tune": ("replay:tune", "Find the best setting for your transcripts, and save it."),
     "validate": ("validate:command", "Find where a history breaks its provider's rules."),
     "proxy": ("proxy:command", "Make the requests of any agent fit, by its base URL."),
     "wrap": ("wrap:command", "Run an agent through its own proxy."),
     "swept": ("swept:command", "Find what the proxy swept, by id or by words."),
-    "plugin": ("plugin:plugin", "Write a ready plugin for an agent."),
+    "plugin": ("plugin:plugin", "Write a ready-to-use plugin for an agent."),
     "hook": ("plugin:hook", "Run the hook of an agent's plugin."),
     "index": ("memory:index", "Index a codebase into memory, reading only what changed."),
     "watch": ("memory:watch", "Index a codebase after every change, until stopped."),
@@ -39,7 +39,7 @@ COMMANDS = {
     "pin": ("working_set:pin", "Protect a segment from every collection."),
     "web": ("web:command", "Show the heap as a page: what fills it, what is garbage, undo."),
     "serve": ("serve:command", "Serve the tools to an agent, over MCP."),
-    "store": ("store:store", "Move a store: into a file, and from there into another."),
+    "store": ("store:store", "Export a store to a file, import it, or compare both."),
     "config": ("config:config", "Show or check the settings."),
     "doctor": ("doctor:command", "Check the store, the counter and what is installed."),
 }
@@ -93,6 +93,19 @@ class Lazy(click.Group):
             raise
         assert isinstance(command, click.Command)  # noqa: S101
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; suggest similar names if there is none."""
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            if near := get_close_matches(args[0], COMMANDS):
+                ctx.fail(
+                    f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, near))}?"
+                )
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; say what to install if a package is missing."""

@@ -60,7 +60,7 @@ def price_options(function: F) -> F:
             default=MODEL,
             show_default=True,
             metavar="NAME",
-            help=f"Write costs in the prices of this model ({AS_OF}): {', '.join(MODELS)}.",
+            help=f"Show costs at the prices of this model ({AS_OF}): {', '.join(MODELS)}.",
         ),
     ):
         function = option(function)
@@ -86,9 +86,17 @@ def at_options(function: F) -> F:
 
     @click.option("--task", metavar="ID", help="The current task: its segments stay.")
     @click.option("--active-file", "file", metavar="PATH", help="The file being worked on.")
-    @click.option("--active-lines", "lines", nargs=2, type=int, help="The lines of it, first last.")
-    @click.option("--open-file", "open_files", multiple=True, metavar="PATH", help="Repeatable.")
-    @click.option("--breakpoint", "breakpoints", multiple=True, metavar="FILE:LINE")
+    @click.option("--active-lines", "lines", nargs=2, type=int, help="First and last line in use.")
+    @click.option(
+        "--open-file", "open_files", multiple=True, metavar="PATH", help="An open file; repeatable."
+    )
+    @click.option(
+        "--breakpoint",
+        "breakpoints",
+        multiple=True,
+        metavar="FILE:LINE",
+        help="Code with it stays; repeatable.",
+    )
     @functools.wraps(function)
     def call(
         task: str | None,

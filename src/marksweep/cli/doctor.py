@@ -86,7 +86,7 @@ class Finding(NamedTuple):
 
 
 @make_command("doctor")
-@click.option("--repair", is_flag=True, help="Repair what can be; a copy of everything is kept.")
+@click.option("--repair", is_flag=True, help="Repair what can be repaired; the originals are kept.")
 @click.option("--mend", is_flag=True, hidden=True)
 @click.option("--falkordb", metavar="URL", help="Also check this server: falkordb://host:6379.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -276,7 +276,7 @@ def _content(what: str, where: str) -> Iterator[Finding]:
     begun = (Event.SWEEPING, Event.RESTORING)
     cut = [name for name in names if last[name] and last[name][0].event in begun]
     if not cut:
-        yield Finding(Check("sweeps", "all ended", ok=True))
+        yield Finding(Check("sweeps", "all completed", ok=True))
         return
     found = f"cut off in {', '.join(cut)}"
     check = Check("sweeps", found, ok=False, mend="finish them, or roll them back")

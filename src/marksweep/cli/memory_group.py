@@ -22,7 +22,7 @@ from marksweep.cli.common import (
 )
 from marksweep.cli.common import command as make_command
 from marksweep.errors import Refused
-from marksweep.graph.backup import Kept, header_of
+from marksweep.graph.backup import BackupInfo, header_of
 from marksweep.graph.erasure import Forgotten
 from marksweep.graph.pruning import counted
 from marksweep.graph.roots import Root
@@ -71,7 +71,7 @@ def memory() -> None:
 @store_option
 @json_option
 def backups(store: str | None, as_json: bool) -> int:
-    """List the backups, oldest first, each read through.
+    """List the backups, oldest first, and check that each can be read.
 
     One is written before anything is purged, and by `marksweep memory export`.
 
@@ -84,7 +84,7 @@ def backups(store: str | None, as_json: bool) -> int:
     return 0 if found else NOTHING
 
 
-def _backups(found: Sequence[Kept]) -> RenderableType:
+def _backups(found: Sequence[BackupInfo]) -> RenderableType:
     if not found:
         return render.line("no backups")
     made = render.table("file", "workspace", "items", "kB", right=("items", "kB"))

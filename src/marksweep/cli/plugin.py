@@ -46,7 +46,7 @@ try it with `claude --plugin-dir` and the name of this folder.
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--limit", default=LIMIT, show_default=True, help="Tokens of a request; not claude.")
 def plugin(agent: str, folder: Path, limit: str) -> None:
-    """Write a ready plugin for claude, opencode or pi into a new folder.
+    """Write a ready-to-use plugin for claude, opencode or pi into a new folder.
 
     For Claude Code: bulky output is shortened as it enters and can be recalled; what a compaction
     would lose is saved; the task is injected again after it; the tools and two commands. For

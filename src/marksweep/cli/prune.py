@@ -34,7 +34,7 @@ NAMELESS = (
 
 
 class Erased(msgspec.Struct, frozen=True):
-    """What was erased for good, and the file that has a copy of it; empty if nothing was."""
+    """What was erased permanently, and the backup of it; empty if nothing was."""
 
     gone: Nodes
     backup: str
@@ -49,8 +49,10 @@ class Erased(msgspec.Struct, frozen=True):
 )
 @click.option("--apply", "plan_id", metavar="PLAN", help="Delete exactly what this preview showed.")
 @click.option("--restore", "undone", metavar="PLAN", help="Restore what this plan deleted.")
-@click.option("--limit", type=click.IntRange(0), help="Nodes that may go; default: the cap.")
-@click.option("--purge", is_flag=True, help="Erase what was deleted and is past its grace.")
+@click.option(
+    "--limit", type=click.IntRange(0), help="Delete at most this many nodes; default: the cap."
+)
+@click.option("--purge", is_flag=True, help="Erase what was deleted and is past its grace period.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
 def command(

@@ -81,12 +81,12 @@ def quoted(label: str, text: str) -> RenderableType:
     """Show a quoted text under a label, line by line."""
     lines = Text(f"{label}:", style="dim")
     for each in text.splitlines():
-        lines.append("\n│ ", style="dim").append(each, style="not dim")
+        lines.append("\n│ ", style="dim").append(each.expandtabs(), style="not dim")
     return Padding(lines, (0, 0, 0, 3), expand=False)
 
 
 def ledger(lines: Iterable[Line], of: str = "segments") -> RenderableType:
-    """Show who uses the window."""
+    """Show what fills the window."""
     lines = list(lines)
     used = sum(each.tokens for each in lines)
     made = table("type", of, "tokens", "share", right=(of, "tokens"), whole=("type", "share"))

@@ -121,7 +121,7 @@ def shared(function: Command) -> Command:
                 f"coverage_quality {DEAR}.",
             ),
             click.option(
-                "-b", "--budget", "budgets", multiple=True, help="32k or 25%; again for more."
+                "-b", "--budget", "budgets", multiple=True, help="32k or 25%; repeatable."
             ),
             click.option(
                 "--recall",
@@ -129,7 +129,7 @@ def shared(function: Command) -> Command:
                 default=WANTED_RECALL_PERCENT,
                 show_default=True,
                 type=click.FloatRange(0, 100),
-                help="Percent of what is needed that the recommended setting should have.",
+                help="Percent of what is needed that the recommended setting should keep.",
             ),
             click.option(
                 "--html", type=click.Path(path_type=Path), help="Write a report for a browser."
@@ -147,14 +147,14 @@ def shared(function: Command) -> Command:
                 help="What counts as needed again.",
             ),
             click.option(
-                "--answers", is_flag=True, help="Numbers in plain answers are needs, too."
+                "--answers", is_flag=True, help="Count numbers in plain answers as needed, too."
             ),
             click.option(
                 "--most",
                 default=MAX_TRANSCRIPTS,
                 show_default=True,
                 type=click.IntRange(1),
-                help="Transcripts that are replayed; of more, a fixed sample.",
+                help="Maximum number of transcripts; of more, a fixed sample is taken.",
             ),
             click.option(
                 "--keep",
@@ -176,10 +176,12 @@ def shared(function: Command) -> Command:
                 default=CALL_SECONDS,
                 show_default=True,
                 type=click.FloatRange(0, min_open=True),
-                help="Seconds that a plugin or strategy of your own has for one call.",
+                help="Time limit for one call of your own plugin or strategy, in seconds.",
             ),
             click.option(
-                "--times", is_flag=True, help="Put times into JSON and HTML, which then vary."
+                "--times",
+                is_flag=True,
+                help="Include times in JSON and HTML; they vary from run to run.",
             ),
             price_options,
             json_option,
@@ -394,7 +396,7 @@ def shown(name: str, report: Report) -> RenderableType:
     parts.append(
         Text(
             "Recall says whether what the agent used next was still in context, not whether it did "
-            "its task. Cost above 1 is dearer than no collection.",
+            "its task. Cost above 1 is more expensive than no collection.",
             style="dim",
         )
     )
@@ -411,12 +413,12 @@ def _in_words(report: Report, chosen: Recommendation) -> Iterator[RenderableType
         "after the limit is reached.\n"
     )
     for timeline in report.timelines[:1]:
-        yield Text(f"What went in {timeline.transcript}, the largest first:", style="bold")
+        yield Text(f"What was removed from {timeline.transcript}, the largest first:", style="bold")
         for cut in timeline.cuts:
             where = f"step {cut.step + 1}, message {cut.at} ({cut.role})"
             yield render.line(f"{where}, {cut.tokens:,} tokens")
             yield render.quoted("before", cut.before)
-            yield render.quoted("after", cut.after or "(it went whole)")
+            yield render.quoted("after", cut.after or "(removed whole)")
         missed = ", ".join(f"{atom} ({steps}×)" for atom, steps in most_missed(timeline))
         yield Text(f"What the agent missed most there: {missed or 'nothing'}.\n")
 

@@ -35,7 +35,7 @@ ADDING = {"claude-code": "claude mcp add --scope project", "codex": "codex mcp a
     "roots",
     multiple=True,
     type=click.Path(exists=True, file_okay=False),
-    help="A folder the server may read; the first is the project. The client's if left out.",
+    help="A folder the server may read; the first is the project. Default: the client's roots.",
 )
 @click.option("--store", default="", help="The store; default: the settings.")
 @click.option("--http", is_flag=True, help="Serve streamable HTTP instead of stdio.")

@@ -31,8 +31,8 @@ MCP = "mcp__"
 """Prefix of the tool names of MCP servers, and what ends the server's name."""
 
 
-class Big(msgspec.Struct, frozen=True):
-    """One of the biggest things in a window."""
+class LargeItem(msgspec.Struct, frozen=True):
+    """One of the largest items in a window."""
 
     what: str
     tokens: int
@@ -50,7 +50,7 @@ class SessionWindow(msgspec.Struct, frozen=True):
     by_file: tuple[Line, ...]
     by_server: tuple[Line, ...]
     """Of MCP servers."""
-    biggest: tuple[Big, ...]
+    biggest: tuple[LargeItem, ...]
     actions: tuple[str, ...]
     """Commands for this client."""
 
@@ -77,7 +77,7 @@ def session_window(history: History, counted: int) -> SessionWindow | None:
             (tool.split("__")[1], size) for tool, _, _, size in found if tool.startswith(MCP)
         ),
         biggest=tuple(
-            Big(what, size) for _, _, what, size in sorted(found, key=lambda each: -each[3])
+            LargeItem(what, size) for _, _, what, size in sorted(found, key=lambda each: -each[3])
         )[:MOST_ROWS],
         actions=(
             f"marksweep resume {client} --limit {smaller}    continue in a smaller copy",

@@ -17,7 +17,7 @@ from marksweep.graph.place import place_of
 from marksweep.model import utc_now
 from marksweep.stores.base import PlanRetention, Store
 from marksweep.stores.open import open_store
-from marksweep.stores.transfer import Moved, export_store, import_store, verify_store
+from marksweep.stores.transfer import WorkspaceCounts, export_store, import_store, verify_store
 
 KEEP_ALL = PlanRetention(days=1e9, plans=1_000_000_000)
 """Keeps plans from expiring while a journal is copied; its later users let them expire."""
@@ -45,12 +45,12 @@ class StoreFile(msgspec.Struct, frozen=True):
     """A file with the content of a store, and how much of each workspace it has."""
 
     path: str
-    workspaces: tuple[Moved, ...]
+    workspaces: tuple[WorkspaceCounts, ...]
 
 
 @click.group("store")
 def store() -> None:
-    """Move a store: segments, stash and journal of its workspaces. Memory has its own backups."""
+    """Export and import segments, stash and journal. Memory has its own backups."""
 
 
 @make_command("export")
@@ -98,7 +98,7 @@ def _opened(store: str | None) -> Iterator[Store]:
         yield opened
 
 
-def _report(path: Path, moved: Sequence[Moved], *, as_json: bool) -> int:
+def _report(path: Path, moved: Sequence[WorkspaceCounts], *, as_json: bool) -> int:
     lines = [
         f"{each.workspace!r}: {each.segments:,} segments, {each.stashed:,} stashed, "
         f"{each.entries:,} entries of the journal"

@@ -13,7 +13,7 @@ from marksweep.errors import BadInput, MarksweepError
 
 @make_command("swept")
 @click.argument("what", nargs=-1)
-@click.option("--start", default=0, type=click.IntRange(0), help="From which character on.")
+@click.option("--start", default=0, type=click.IntRange(0), help="First character to print.")
 @click.option("--limit", default=4_000, show_default=True, help="Tokens to print at most.")
 @click.option("--mcp", is_flag=True, help="Serve it to an agent instead, over MCP on stdio.")
 @store_option

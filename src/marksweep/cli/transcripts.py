@@ -70,6 +70,11 @@ def load(name: str, dialect: str | None = None) -> Loaded:
     return Loaded(read_transcript(data, name, dialect), path, stamp)
 
 
+def text_of(argument: str) -> str:
+    """Return a text given as an argument, or standard input for `-`."""
+    return sys.stdin.read().strip() if argument == STDIN else argument
+
+
 def _behind_links(path: Path) -> Path:
     """Return the file that a link leads to; any other path as it is."""
     return path.resolve() if path.is_symlink() else path

@@ -44,7 +44,7 @@ from marksweep.web.tiles import By
     type=click.Choice([each.value for each in By]),
     help="What the picture is grouped by.",
 )
-@click.option("--width", default=900, show_default=True, help="Pixels that the picture is wide.")
+@click.option("--width", default=900, show_default=True, help="Width of the picture in pixels.")
 @at_options
 @store_option
 @workspace_option

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -186,9 +185,11 @@ def compress(segment_id: str, text: str | None, cli: CommandContext) -> None:
     segment = context.get(segment_id)
     if segment is None:
         raise NotFound(f"no live segment {segment_id!r}. `marksweep live` lists what is there.")
-    if text == transcripts.STDIN:
-        text = sys.stdin.read().strip()
-    made = Extractive().summarize(segment.text) if text is None else Summary(text, "user")
+    made = (
+        Extractive().summarize(segment.text)
+        if text is None
+        else Summary(transcripts.text_of(text), "user")
+    )
     report = context.compress(segment_id, made.text)
     done = Shortened(
         segment_id,

@@ -99,7 +99,7 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
     replaced_by: str = ""
 
 
-class Let(msgspec.Struct, frozen=True, kw_only=True):
+class ForgetResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was forgotten or restored, and what was not."""
 
     done: tuple[str, ...] = ()
@@ -257,7 +257,7 @@ class AgentMemory:
                     created_at=segment.created_at,
                 )
 
-    def forget(self, ids: Sequence[str]) -> Let:
+    def forget(self, ids: Sequence[str]) -> ForgetResult:
         """Delete notes, files and live segments by id; they can be restored for the grace period.
 
         What is pinned stays. `latest` is the newest note.
@@ -286,9 +286,9 @@ class AgentMemory:
             plan = self._segments.plan_for(live, Disposal.DELETE)
             done += self._segments.collect(plan, confirm=plan.plan_id).swept
             left += [f"{each}: pinned or in use" for each in live if each not in done]
-        return Let(done=tuple(done), left=tuple(left))
+        return ForgetResult(done=tuple(done), left=tuple(left))
 
-    def restore(self, ids: Sequence[str]) -> Let:
+    def restore(self, ids: Sequence[str]) -> ForgetResult:
         """Restore what was forgotten, pruned or swept: by id, by plan, or the latest deletion."""
         done: list[str] = []
         left: list[str] = []
@@ -297,7 +297,7 @@ class AgentMemory:
                 done += self._taken_back(each)
             except NotFound as missing:
                 left.append(f"{each}: {missing}")
-        return Let(done=tuple(done), left=tuple(left))
+        return ForgetResult(done=tuple(done), left=tuple(left))
 
     def _taken_back(self, name: str) -> Sequence[str]:
         workspace = self._workspace

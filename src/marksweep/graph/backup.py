@@ -195,7 +195,7 @@ class _Doomed:
                 return item.keep_id in self._entities
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class BackupInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A backup file that was read completely."""
 
     path: str
@@ -209,16 +209,16 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """Why it cannot be used; empty if it can."""
 
 
-def kept_in(directory: Path) -> Iterator[Kept]:
+def kept_in(directory: Path) -> Iterator[BackupInfo]:
     """Read every backup of a directory completely, oldest first; describe each."""
     for path in backups_in(directory):
         size = path.stat().st_size
         try:
             found = check_backup(path)
         except MarksweepError as error:
-            yield Kept(path=str(path), size=size, problem=str(error))
+            yield BackupInfo(path=str(path), size=size, problem=str(error))
         else:
-            yield Kept(
+            yield BackupInfo(
                 path=str(path),
                 size=size,
                 workspace_id=found.workspace_id,

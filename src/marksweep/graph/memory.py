@@ -30,7 +30,7 @@ from marksweep.errors import BadInput, NotConfirmed, NotFound, Refused, member
 from marksweep.graph import pruning
 from marksweep.graph.backup import (
     Backup,
-    Kept,
+    BackupInfo,
     check_backup,
     kept_in,
     load_backup,
@@ -479,7 +479,7 @@ class KnowledgeGraph:
         place = new_backup(self.backups, now) if path is None else Path(path)
         return write_backup(self.graph, workspace_id, place, now)
 
-    def list_backups(self) -> tuple[Kept, ...]:
+    def list_backups(self) -> tuple[BackupInfo, ...]:
         """List what each of our backups holds, oldest first, or why it cannot be used."""
         return tuple(kept_in(self.backups))
 

@@ -14,11 +14,11 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 
 from marksweep.errors import BadInput
-from marksweep.graph.agent_memory import AgentMemory, Let, Recalled, Remembered, Where
+from marksweep.graph.agent_memory import AgentMemory, ForgetResult, Recalled, Remembered, Where
 from marksweep.graph.call_graph import Ask, Linked
 from marksweep.mcp import memory_tools
 from marksweep.mcp.asking import CurrentWorkspace, state_of
-from marksweep.mcp.bounds import LEAST_TOKENS, MAX_TOKENS, bounded
+from marksweep.mcp.bounds import MAX_TOKENS, bounded
 from marksweep.mcp.server_state import Workspace
 from marksweep.mcp.tool import ADDS, READS, SETS, SWEEPS, Answer, Ctx, StrictTool
 
@@ -60,7 +60,7 @@ def remember(
         list[str], Field(max_length=50, description="Ids of notes this one makes untrue.")
     ] = [],  # noqa: B006
     pin: Annotated[bool, Field(description="Never collect it.")] = False,
-    ttl: Annotated[str, Field(description="Expires after, such as 30d.")] = "",
+    ttl: Annotated[str, Field(description="Time to live, such as 30d.")] = "",
 ) -> Said:
     """Keep a fact, decision or preference for later sessions, one per call, in full sentences. Not
     for code (index_codebase has it) or what only matters in this conversation."""
@@ -99,10 +99,9 @@ def recall(
     """Search all memory: notes of earlier sessions, indexed code, and context, live or swept. Call
     before you ask the user what they may have said, and before you read many files to find one."""
     moment = _moment(as_of)
-    room = max(max_tokens, LEAST_TOKENS)
     with _agent(ctx, here) as memory:
         found = memory.recall(
-            query, where=where, tags=tags, path=path, as_of=moment, limit=limit, tokens=room
+            query, where=where, tags=tags, path=path, as_of=moment, limit=limit, tokens=max_tokens
         )
     if not found:
         return _said(
@@ -144,7 +143,7 @@ def forget(
     return _said(*_let(done, "Restored" if restore else "Forgotten"))
 
 
-def _let(done: Let, verb: str) -> Iterator[str]:
+def _let(done: ForgetResult, verb: str) -> Iterator[str]:
     yield f"{verb}: {', '.join(done.done) or 'nothing'}"
     for each in done.left:
         yield f"Not: {each}"

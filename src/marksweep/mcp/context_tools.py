@@ -342,7 +342,7 @@ def context_recall(
     tags: Tags = [],  # noqa: B006
     since: Since = None,
     until: Until = None,
-    limit: Annotated[int, Field(ge=1, le=100, description="Most that words may bring.")] = 3,
+    limit: Annotated[int, Field(ge=1, le=100, description="At most this many by words.")] = 3,
     action: Annotated[
         Literal["restore", "show"], Field(description="Restore it, or only show it.")
     ] = "restore",
@@ -460,5 +460,5 @@ TOOLS = (
     StrictTool.of(context_recall, "Recall swept context", ADDS),
     StrictTool.of(context_gc_pin, "Pin segments", SETS),
     StrictTool.of(context_gc_unpin, "Unpin segments", SETS),
-    StrictTool.of(context_gc_configure, "Turn the limits", SETS),
+    StrictTool.of(context_gc_configure, "Change the limits", SETS),
 )

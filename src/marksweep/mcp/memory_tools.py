@@ -299,20 +299,20 @@ async def prune_memory(
         bool, Field(description="Only show what would go. false: delete it, if confirmed.")
     ] = True,
     confirm: Annotated[
-        bool, Field(description="Must be true for a deletion; a dry run takes no notice of it.")
+        bool, Field(description="Must be true for a deletion; a dry run ignores it.")
     ] = False,
     strategy: Annotated[
         PruneChoice,
         Field(
             description="stale_code: files that are gone; orphaned_chunks: chunks that no memory "
             "has; orphaned_entities: entities that nothing mentions; expired: past their time to "
-            "live; duplicates: notes that say what an older one says; all: whatever may "
-            "go."
+            "live; duplicates: notes that say what an older one says; all: all of "
+            "these."
         ),
     ] = "stale_code",
     limit: Annotated[
         int | None,
-        Field(ge=1, description="Nodes that may go at most; by default as many as the cap allows."),
+        Field(ge=1, description="Delete at most this many nodes; default: what the cap allows."),
     ] = None,
 ) -> Answer[MemoryPruned]:
     """Show what in long-term memory is garbage: files and roots that are gone, duplicates, what is

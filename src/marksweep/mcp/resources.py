@@ -52,7 +52,7 @@ def add_resources(server: MCPServer[ServerState], state: ServerState) -> None:
 
     @server.resource("marksweep://ledger", mime_type=JSON)
     def ledger() -> str:
-        """Who uses the window: tokens per type, and the limits."""
+        """What fills the window: tokens per type, and the limits."""
         return read(
             lambda context: {
                 "tokens": context.tokens,

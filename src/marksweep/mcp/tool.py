@@ -145,9 +145,14 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _bound(given: object) -> int:
     try:
-        return max(int(str(given)), LEAST_TOKENS)
+        most = int(str(given))
     except ValueError:
-        raise VerbatimError(f"max_tokens is {given!r}; expected a number.") from None
+        most = 0
+    if most < LEAST_TOKENS:
+        raise VerbatimError(
+            f"max_tokens is {given!r}; expected a whole number, at least {LEAST_TOKENS}."
+        )
+    return most
 
 
 ALSO_CALLED = {

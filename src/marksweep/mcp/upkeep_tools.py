@@ -193,7 +193,7 @@ async def memory_drop_root(
     memory: CurrentMemory,
     *,
     root: Annotated[
-        str, Field(min_length=1, max_length=4_096, description="As memory_roots says.")
+        str, Field(min_length=1, max_length=4_096, description="As memory_roots lists it.")
     ],
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> Answer[RootDropped]:

@@ -110,7 +110,7 @@ def _changed(timeline: Timeline) -> str:
         f"({escape(cut.role)}), {cut.tokens:,} tokens</figcaption>"
         f'<div class="code"><pre tabindex="0" aria-label="Before">{escape(cut.before)}</pre></div>'
         f'<div class="code"><pre tabindex="0" aria-label="After">'
-        f"{escape(cut.after) or '(it went whole)'}</pre></div></figure>"
+        f"{escape(cut.after) or '(removed whole)'}</pre></div></figure>"
         for cut in timeline.cuts
     )
     missed = "".join(

@@ -65,7 +65,7 @@ def recommend(
         good = [row for row in saving if row.recall >= most - NEAR_BEST_POINTS]
         cheaper = "that costs no more than no collection " if saving is not usable else ""
         reason = (
-            f"no setting {cheaper}had {enough:g} % of what the agent needed; about the cheapest "
+            f"no setting {cheaper}kept {enough:g} % of what the agent needed; about the cheapest "
             f"within {NEAR_BEST_POINTS:g} points of the best"
         )
     cheapest = min(row.cost for row in good)

@@ -85,7 +85,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """A message that was shortened or dropped: what was there, and what was there instead."""
+    """A message that was shortened or dropped: its text before and after."""
 
     step: int
     """The step at whose context it was cut."""

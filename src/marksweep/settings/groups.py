@@ -212,7 +212,7 @@ class Steps(Group, frozen=True):
 
 
 class Store(Group, frozen=True):
-    """Where things are kept."""
+    """Where segments, stash and journal are, and how long plans that nobody applied are kept."""
 
     location: str = ".marksweep/store.db"
     """A file (`.db` SQLite, `.json`), or a URL such as redis://host:6379/0."""

@@ -234,7 +234,10 @@ def unusable(path: Path, error: OSError) -> StoreError:
         errno.ENOSPC: "The disk is full: free some space; nothing was changed.",
         errno.EDQUOT: "The disk quota is used up: free some space; nothing was changed.",
         errno.EFBIG: "The file cannot grow: raise the limit; nothing was changed.",
-        errno.ENOENT: "It was there before: put it back, or open the store again.",
+        errno.ENOENT: (
+            "If it was moved or deleted, put it back, or open the store again. "
+            "If no file can be created there, choose another location."
+        ),
         errno.EROFS: "The file system is read-only: open the store somewhere else.",
         errno.EACCES: "Give this user permission to read and write it, or choose another location.",
         errno.EPERM: "Give this user permission to read and write it, or choose another location.",

@@ -44,7 +44,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     made_at: datetime
 
 
-class Moved(msgspec.Struct, frozen=True):
+class WorkspaceCounts(msgspec.Struct, frozen=True):
     """How much of one workspace is in a file, or in a store."""
 
     workspace: str
@@ -67,7 +67,7 @@ KINDS: tuple[tuple[bytes, type, Codec[Any]], ...] = (
 
 def export_store(
     store: Store, path: Path, now: datetime, workspaces: Collection[str] = ()
-) -> tuple[Moved, ...]:
+) -> tuple[WorkspaceCounts, ...]:
     """Export workspaces to a new file, all if none are named; lock each while it is read."""
     if path.exists():
         raise Refused(f"{path} already exists; a backup never replaces a file. Name a new file.")
@@ -109,7 +109,9 @@ def check_export(path: Path) -> None:
     check_lines(path, check)
 
 
-def import_store(store: Store, path: Path, workspaces: Collection[str] = ()) -> tuple[Moved, ...]:
+def import_store(
+    store: Store, path: Path, workspaces: Collection[str] = ()
+) -> tuple[WorkspaceCounts, ...]:
     """Import workspaces from a file, all if none are named; verify the result."""
     check_export(path)
     _require(path, workspaces)
@@ -121,14 +123,16 @@ def import_store(store: Store, path: Path, workspaces: Collection[str] = ()) -> 
     return _verified(store, path, workspaces)
 
 
-def verify_store(store: Store, path: Path, workspaces: Collection[str] = ()) -> tuple[Moved, ...]:
+def verify_store(
+    store: Store, path: Path, workspaces: Collection[str] = ()
+) -> tuple[WorkspaceCounts, ...]:
     """Compare a store with a file; StoreCorrupt if something is missing, Refused if it differs."""
     check_export(path)
     _require(path, workspaces)
     return _verified(store, path, workspaces)
 
 
-def _verified(store: Store, path: Path, workspaces: Collection[str]) -> tuple[Moved, ...]:
+def _verified(store: Store, path: Path, workspaces: Collection[str]) -> tuple[WorkspaceCounts, ...]:
     moved = []
     for name, nouns in _sections(path, workspaces):
         count, missing = _compare(store, path, name, nouns)
@@ -178,7 +182,9 @@ def _fill(store: Store, path: Path, workspace: str, nouns: Iterable[Noun]) -> No
         store.segments.write(workspace, put=live)
 
 
-def _compare(store: Store, path: Path, workspace: str, nouns: Iterable[Noun]) -> tuple[Moved, int]:
+def _compare(
+    store: Store, path: Path, workspace: str, nouns: Iterable[Noun]
+) -> tuple[WorkspaceCounts, int]:
     """Count a workspace's items in a file and those the store lacks; Refused if any differ."""
     there = _There(store, path, workspace)
     missing = 0
@@ -248,11 +254,11 @@ def _written(writer: LineWriter, nouns: Iterable[Noun]) -> Iterator[Noun]:
         yield noun
 
 
-def _counted(workspace: str, nouns: Iterable[Noun]) -> Moved:
+def _counted(workspace: str, nouns: Iterable[Noun]) -> WorkspaceCounts:
     counts = dict.fromkeys((Stashed, Entry, Segment), 0)
     for noun in nouns:
         counts[type(noun)] += 1
-    return Moved(workspace, counts[Segment], counts[Stashed], counts[Entry])
+    return WorkspaceCounts(workspace, counts[Segment], counts[Stashed], counts[Entry])
 
 
 def _line(noun: Noun | str) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from marksweep.sections import Section, Sections
 from marksweep.strategies.coverage.choose import (
@@ -114,18 +116,45 @@ def test_a_trial_leaves_no_trace() -> None:
     assert index.worth_if_restored(blocks[0]) == alone
 
 
-def test_a_rebuilt_index_equals_the_one_that_grew() -> None:
-    texts = [f"file_{n % 5}.py line {n}\nuse name_{n % 7}" for n in range(40)]
+TEXTS = [f"file_{n % 5}.py line {n}\nuse name_{n % 7}" for n in range(20)]
 
-    def built(texts: list[str]) -> list[float]:
-        index = BlockIndex()
-        blocks = []
-        for text in texts:
-            blocks.append(add(index, text))
-            index.act(atoms_of(text[-6:]))
-        return [index.worth(block) for block in blocks]
 
-    assert built(texts) == built(list(texts))
+def built() -> tuple[BlockIndex, list[Block]]:
+    """An index of texts that share names, some of them the agent's own."""
+    index, blocks = BlockIndex(), []
+    for n, text in enumerate(TEXTS):
+        blocks.append(add(index, text, observed=n % 3 > 0))
+        index.act(atoms_of(text[-6:]))
+    return index, blocks
+
+
+def drop(index: BlockIndex, block: Block) -> None:
+    """Drop a block so that it can come back."""
+    index.drop(block)
+    index.remember(block)
+
+
+def worths(index: BlockIndex, blocks: list[Block]) -> list[float]:
+    """The worth of each block, of a dropped one if it came back."""
+    return [index.worth(b) if b.is_kept else index.worth_if_restored(b) for b in blocks]
+
+
+@given(st.lists(st.integers(0, len(TEXTS) - 1)))
+def test_an_index_that_changed_step_by_step_equals_a_rebuilt_one(changes: list[int]) -> None:
+    index, blocks = built()
+    for at in changes:
+        if blocks[at].is_kept:
+            drop(index, blocks[at])
+        else:
+            with index.hypothetically() as take:
+                take(blocks[at])
+            index.recover(blocks[at])
+    rebuilt, again = built()
+    for block in index.remembered.values():
+        drop(rebuilt, again[blocks.index(block)])
+    assert [block.is_kept for block in again] == [block.is_kept for block in blocks]
+    assert worths(index, blocks) == worths(rebuilt, again)
+    assert [b.text for b in index.recallable()] == [b.text for b in rebuilt.recallable()]
 
 
 def test_what_is_lost_is_counted_with_what_was_used() -> None:
