@@ -212,6 +212,13 @@ def test_every_gap_of_a_trimmed_text_is_counted_once() -> None:
     assert [piece.size for piece in once.pieces if isinstance(piece, Gap)] == [59, 0, 0]
 
 
+def test_gaps_that_an_earlier_version_wrote_are_read() -> None:
+    said = keeping(LONG, 1, 3).replace("[…]", "[… 10 lines …]")
+    again = sections(said)
+    assert again.size == 79
+    assert shown(again, "src/app.py", "m6") == keeping(LONG, 1, 3)
+
+
 def test_a_text_of_which_nothing_is_shown_is_one_line() -> None:
     assert keeping("one line") == (
         '[marksweep: all 1 line of src/app.py left out, 10 tokens; recall("m6")]'

@@ -605,7 +605,7 @@ MUTANTS = (
     Mutant(
         "sections: a text that is trimmed again has two lines",
         "sections.py",
-        "            if lines[at] == NEXT_GAP:",
+        "            if _NEXT_GAP.fullmatch(lines[at]):",
         "            if lines[at] == _MARK:",
     ),
     Mutant(

@@ -306,6 +306,8 @@ _FIRST_GAP = re.compile(
 )
 NEXT_GAP = "[…]"
 """What stands for each further gap of a text: the line of the first one has the total."""
+_NEXT_GAP = re.compile(r"\[…(?: [\d,]+ \w+ …)?\]")
+"""Such a line; version 0.2.0 wrote the size of each gap too."""
 
 
 _MARK = "[marksweep: "
@@ -325,7 +327,7 @@ def _gaps(text: str, lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
     gaps: dict[int, Gap] = {}
     for at in marked:
         if gaps:
-            if lines[at] == NEXT_GAP:
+            if _NEXT_GAP.fullmatch(lines[at]):
                 gaps[at] = Gap(0, 0)
         elif found := _FIRST_GAP.fullmatch(lines[at]):
             measure = Measure(f"{found[3]}s")
