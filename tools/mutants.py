@@ -78,7 +78,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "dialects/transcripts.py": ("tests/dialects/test_transcripts.py", f"{FILES}::TestDamagedFiles"),
     "dialects/base.py": ("tests/dialects/test_transcripts.py", *PROVIDERS, CONVERSATION),
     "dialects/enveloped.py": ("tests/dialects/test_transcripts.py",),
-    "cli/transcripts.py": (f"{FILES}::TestLinksAndModes", f"{FILES}::TestWritersAtWork"),
+    "cli/transcripts.py": (f"{FILES}::TestLinksAndModes", f"{FILES}::TestConcurrentWriters"),
 }
 """The tests that must catch the mutants of a file, by path prefix; the longest prefix counts."""
 
