@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from marksweep.replay.html import page
+from marksweep.replay.report import Report
 from marksweep.replay.table import timeless
 from tests.replay.browser import Browser, Pixel
 from tests.replay.stories import replay_sample
@@ -51,8 +52,12 @@ addEventListener("load", () => {{
 
 
 @pytest.fixture(scope="module")
-def report() -> str:
-    found = replay_sample()
+def found() -> Report:
+    return replay_sample()
+
+
+@pytest.fixture(scope="module")
+def report(found: Report) -> str:
     return page(timeless(found.result), found.chosen, found.timelines)
 
 
@@ -109,16 +114,36 @@ def test_the_largest_cuts_are_seen_before_and_after_with_what_was_missed_and_wha
     assert browser.console == []
 
 
-def test_the_words_of_the_script_are_those_of_the_page(
+def test_each_miss_says_what_and_when_it_was_last_in_context(
+    found: Report, report: str, browser: Browser, tmp_path: Path
+) -> None:
+    seen = browser.elements(put(tmp_path, "report.html", report))
+    table = re.search(r'<table class="stack">.*?</table>', seen, re.DOTALL)
+    assert table
+    rows = re.findall("<tr><td.*?</tr>", table[0], re.DOTALL)
+    moments = found.timelines[0].moments
+    misses = [(k, miss) for k, moment in enumerate(moments) for miss in moment.missed]
+    assert misses
+    for (k, miss), row in zip(misses, rows, strict=True):
+        assert miss.last_seen is None or miss.last_seen < k
+        last = miss.last_seen
+        said = "never in context" if last is None else f"last in context at step {last + 1}"
+        assert f'<td data-label="step">{k + 1}</td>' in row
+        assert f"<code>{escape(miss.atoms[0], quote=False)}</code>" in row
+        assert f'<td data-label="last in context">{said}</td>' in row
+
+
+def test_pictures_have_names_and_controls_have_labels(
     report: str, browser: Browser, tmp_path: Path
 ) -> None:
-    again = """<script>
-    const before = document.querySelector(".moment").innerText;
-    document.querySelector(".cursor input").dispatchEvent(new Event("input"));
-    document.body.dataset.same = before === document.querySelector(".moment").innerText;
-    </script>"""
-    seen = browser.elements(put(tmp_path, "same.html", report.replace("</body>", again)))
-    assert 'data-same="true"' in seen
+    seen = browser.elements(put(tmp_path, "report.html", report))
+    seen = seen[: seen.index('"use strict"')]
+    pictures = re.findall("<svg[^>]*>", seen)
+    assert len(pictures) > 4
+    assert all("aria-label=" in each or 'aria-hidden="true"' in each for each in pictures)
+    controls = re.findall("<input[^>]*>", seen)
+    assert controls
+    assert all("aria-label=" in each for each in controls)
 
 
 def test_at_phone_width_nothing_sticks_out_and_text_stays_readable(

@@ -36,7 +36,7 @@ table.py                   The figures as data.
 recommend.py               Which setting to use, and the file that says so.
 timeline.py                What was in context at each step, what went, what was missed.
 report.py                  A whole replay in one call.
-html.py                    The report for a browser, with html_front, _timeline and _style.
+html.py                    The report for a browser, with html_front, report.css and report.js.
 """
 
 from __future__ import annotations

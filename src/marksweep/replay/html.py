@@ -3,23 +3,27 @@
     page(result, chosen, timelines)
 
 The recommended setting, the front as a picture, the figures as a table, the timelines, and what
-was and was not replayed. Same input, same bytes.
+was and was not replayed. report.js draws the timelines from the data in the page, and report.css is
+its style. Same input, same bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
+
+import msgspec
 
 from marksweep.money import dollars
 from marksweep.replay import catalog
 from marksweep.replay.catalog import CLAIRVOYANT
 from marksweep.replay.html_front import Mark, drawn, front, marks, picture, symbol, wrapped
-from marksweep.replay.html_style import SCRIPT, STYLE
-from marksweep.replay.html_timeline import section
 from marksweep.replay.recommend import Recommendation, gap_text
-from marksweep.replay.table import Result, Row
+from marksweep.replay.table import EvidenceRow, Result, Row
 from marksweep.replay.timeline import Timeline, most_missed
+
+STYLE, SCRIPT = Path(__file__).with_name("report.css"), Path(__file__).with_name("report.js")
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """What the page may load: nothing. A browser enforces it."""
@@ -29,7 +33,7 @@ def page(result: Result, chosen: Recommendation | None, timelines: Sequence[Time
     """Write the whole report."""
     body = [_head(result)]
     if result.rows:
-        body += [_recommended(result, chosen), _front(result, chosen), _table(result)]
+        body += [_recommended(result, chosen), _front(result, chosen), _figures(result)]
     if result.evidence:
         body.append(_evidence(result))
     if timelines:
@@ -43,13 +47,13 @@ def page(result: Result, chosen: Recommendation | None, timelines: Sequence[Time
 <meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <title>marksweep replay</title>
-<style>{STYLE}</style>
+<style>{STYLE.read_text("utf-8")}</style>
 </head>
 <body>
 <main>
 {"".join(body)}
 </main>
-<script>{SCRIPT}</script>
+<script>{SCRIPT.read_text("utf-8")}</script>
 </body>
 </html>
 """
@@ -58,31 +62,56 @@ def page(result: Result, chosen: Recommendation | None, timelines: Sequence[Time
 def _head(result: Result) -> str:
     needs = sum(line.need_steps for line in result.transcripts)
     steps = sum(line.steps for line in result.transcripts)
+    replayed = len(result.transcripts)
+    count = "One transcript" if replayed == 1 else f"{replayed:,} transcripts"
     return f"""<header>
 <h1>What stays, what is missed, what it costs</h1>
-<p>{_counted(len(result.transcripts))} with {result.tokens:,} tokens replayed. Of {steps:,} steps,
+<p>{count} with {result.tokens:,} tokens replayed. Of {steps:,} steps,
  {needs:,} used something from before. The figures say whether that was still in
  context; not whether the agent did its task.</p>
 </header>
 """
 
 
-def _counted(transcripts: int) -> str:
-    return "One transcript" if transcripts == 1 else f"{transcripts:,} transcripts"
+def _section(name: str, title: str, body: str) -> str:
+    return f"""<section id="{name}" aria-labelledby="h-{name}">
+<h2 id="h-{name}">{title}</h2>
+{body}
+</section>
+"""
+
+
+def _table(within: str, heads: Sequence[str], body: str) -> str:
+    """A table that scrolls, if it has to, within its section."""
+    columns = "".join(f'<th scope="col">{head}</th>' for head in heads)
+    return f"""<div class="scroll" tabindex="0" role="region" aria-labelledby="h-{within}">
+<table class="figures"><thead><tr>{columns}</tr></thead>{body}</table>
+</div>"""
+
+
+def _row(name: str, *cells: str) -> str:
+    """A row of a table: its name as HTML, and its cells."""
+    return f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 
 
 def _recommended(result: Result, chosen: Recommendation | None) -> str:
     if chosen is None:
-        return (
-            '<section id="recommended"><h2>Recommended</h2><p>None of the strategies that were '
-            "replayed can be recommended: they are references, or broke a rule.</p></section>\n"
+        nothing = (
+            "<p>None of the strategies that were replayed can be recommended: they are references, "
+            "or broke a rule.</p>"
         )
+        return _section("recommended", "Recommended", nothing)
     floor = result.row(catalog.TRUNCATE, chosen.budget)
     ceiling = result.row(CLAIRVOYANT, chosen.budget)
     row = result.row(chosen.strategy, chosen.budget)
-    return f"""<section id="recommended" aria-labelledby="h-recommended">
-<h2 id="h-recommended">Recommended</h2>
-<p class="choice">{wrapped(chosen.strategy)} <span>at {escape(chosen.budget)}, about
+    gap = "no room" if chosen.gap is None else f"{chosen.gap:.0f}<small> %</small>"
+    tuning = (
+        "<p>Or let the project's settings say it, with these figures as comments:</p>"
+        + _code(chosen.command, "Command that writes the recommended setting")
+        if catalog.settings_for(chosen.strategy) is not None
+        else ""
+    )
+    body = f"""<p class="choice">{wrapped(chosen.strategy)} <span>at {escape(chosen.budget)}, about
  {chosen.limit_tokens:,} tokens</span></p>
 <dl class="tiles">
 <div><dt>Recall</dt><dd>{chosen.recall:.1f}<small> %</small></dd>
@@ -92,15 +121,15 @@ def _recommended(result: Result, chosen: Recommendation | None) -> str:
 <div><dt>Money</dt><dd>{dollars(row.dollars)}</dd>
 <dd class="beside">for all input; without collection {dollars(result.dollars_uncollected)}</dd>
 </div>
-<div><dt>Gap closed</dt><dd>{_gap_tile(chosen.gap)}</dd>
+<div><dt>Gap closed</dt><dd>{gap}</dd>
 <dd class="beside">of the way from truncation to the clairvoyant</dd></div>
 </dl>
 <p>Why: {escape(chosen.reason).replace(" %", "&nbsp;%")}. It rewrites the beginning of the prompt
  on {row.rewrites:.0f}&nbsp;% of the requests after the limit is reached.</p>
 <p class="fine">Money: {escape(str(result.price))}; what is not cached is written to the cache.</p>
 {_code(chosen.code, "Code to use the recommended setting")}
-{_tuning(chosen)}</section>
-"""
+{tuning}"""
+    return _section("recommended", "Recommended", body)
 
 
 def _changed(timeline: Timeline) -> str:
@@ -117,23 +146,12 @@ def _changed(timeline: Timeline) -> str:
         f"<li><code>{escape(atom)}</code> at {steps} step{'s' if steps > 1 else ''}</li>"
         for atom, steps in most_missed(timeline)
     )
-    return f"""<section id="changed" aria-labelledby="h-changed">
-<h2 id="h-changed">What went, and what the model saw in its place</h2>
-<p>{wrapped(timeline.strategy)} on {wrapped(timeline.transcript)}, the transcript that missed most:
- the largest cuts, before and after.</p>
+    body = f"""<p>{wrapped(timeline.strategy)} on {wrapped(timeline.transcript)}, the transcript
+ that missed most: the largest cuts, before and after.</p>
 {cuts or "<p>Nothing was cut.</p>"}
 <h3>What the agent missed most</h3>
-{f'<ul class="plain">{missed}</ul>' if missed else "<p>Nothing was missed.</p>"}
-</section>
-"""
-
-
-def _tuning(chosen: Recommendation) -> str:
-    if catalog.settings_for(chosen.strategy) is None:
-        return ""
-    return f"""<p>Or let the project's settings say it, with these figures as comments:</p>
-{_code(chosen.command, "Command that writes the recommended setting")}
-"""
+{f'<ul class="plain">{missed}</ul>' if missed else "<p>Nothing was missed.</p>"}"""
+    return _section("changed", "What went, and what the model saw in its place", body)
 
 
 def _code(text: str, label: str) -> str:
@@ -141,10 +159,6 @@ def _code(text: str, label: str) -> str:
         '<div class="code"><button type="button" class="copy">Copy</button>'
         f'<pre tabindex="0" aria-label="{label}"><code>{escape(text)}</code></pre></div>'
     )
-
-
-def _gap_tile(gap: float | None) -> str:
-    return "no room" if gap is None else f"{gap:.0f}<small> %</small>"
 
 
 def _front(result: Result, chosen: Recommendation | None) -> str:
@@ -155,20 +169,17 @@ def _front(result: Result, chosen: Recommendation | None) -> str:
         if name in shown
     )
     ring = "<li><span class='ringkey' aria-hidden='true'></span>recommended</li>" if chosen else ""
-    return f"""<section id="front" aria-labelledby="h-front">
-<h2 id="h-front">Recall against cost</h2>
-<p>Up and to the left is better. Each line is a strategy, each mark one of its budgets, the smallest
- first. The wide band joins the settings that none beats in both.</p>
+    body = f"""<p>Up and to the left is better. Each line is a strategy, each mark one of its
+ budgets, the smallest first. The wide band joins the settings that none beats in both.</p>
 <figure>
 {picture(result, chosen, width=860, height=440)}
 {picture(result, chosen, width=360, height=380)}
 <ul class="legend names">{items}{ring}</ul>
-</figure>
-</section>
-"""
+</figure>"""
+    return _section("front", "Recall against cost", body)
 
 
-def _table(result: Result) -> str:
+def _figures(result: Result) -> str:
     looks = marks(result)
     best = {(row.strategy, row.budget) for row in front(result.rows)}
     timed = any(row.times for row in result.rows)
@@ -181,7 +192,9 @@ def _table(result: Result) -> str:
         f"{escape(bound.budget)} <span>{bound.limit:,} tokens in the middle transcript; bound "
         f"{bound.how}</span></th></tr>"
         + "".join(
-            _row(row, looks[row.strategy], timed=timed, on_front=(row.strategy, row.budget) in best)
+            _figure(
+                row, looks[row.strategy], timed=timed, on_front=(row.strategy, row.budget) in best
+            )
             for row in sorted(
                 (r for r in result.rows if r.budget == bound.budget), key=lambda r: -r.recall
             )
@@ -189,36 +202,30 @@ def _table(result: Result) -> str:
         + "</tbody>"
         for bound in result.bounds
     )
-    columns = "".join(f'<th scope="col">{head}</th>' for head in heads)
-    return f"""<section id="figures" aria-labelledby="h-figures">
-<h2 id="h-figures">Figures</h2>
-<div class="scroll" tabindex="0" role="region" aria-labelledby="h-figures">
-<table class="figures"><thead><tr>{columns}</tr></thead>{groups}</table>
-</div>
+    body = f"""{_table("figures", heads, groups)}
 {_failures(result)}
 <p class="fine">Recall is the mean of <i>any</i> (the agent's own words count as a source) and
  <i>src</i> (only what it was shown counts). Gap closed: 0 is truncation, 100 is the best that
  dropping whole messages can do knowing the future, with a 95 % interval over transcripts. Cost:
  uncached tokens at 1, cached at 0.1, as a ratio to no collection. Churn: old tokens read again
  per step.
- ★ none is better in both recall and cost.</p>
-</section>
-"""
+ ★ none is better in both recall and cost.</p>"""
+    return _section("figures", "Figures", body)
 
 
 def _failures(result: Result) -> str:
     """Who broke a rule or failed, and where first."""
-    failures = [(f"{r.strategy} at {r.budget}", said) for r in result.rows for said in r.failures]
-    failures += [
-        (f"{r.strategy} at {r.budget}", said) for r in result.evidence for said in r.failures
-    ]
+    rows: tuple[Row | EvidenceRow, ...] = (*result.rows, *result.evidence)
     items = "".join(
-        f"<li><b>{wrapped(who)}</b> <small>{escape(what)}</small></li>" for who, what in failures
+        f"<li><b>{wrapped(row.strategy)} at {escape(row.budget)}</b> "
+        f"<small>{escape(said)}</small></li>"
+        for row in rows
+        for said in row.failures
     )
     return f'<h3 class="broken">Rules broken</h3><ul class="plain">{items}</ul>' if items else ""
 
 
-def _row(row: Row, mark: Mark, *, timed: bool, on_front: bool) -> str:
+def _figure(row: Row, mark: Mark, *, timed: bool, on_front: bool) -> str:
     broken = ", ".join(f"{escape(name)} {count}" for name, count in row.violations.items())
     interval = f" <small>[{row.gap_low:.0f}, {row.gap_high:.0f}]</small>"
     has_spread = row.gap is not None and row.gap_low < row.gap_high
@@ -239,21 +246,19 @@ def _row(row: Row, mark: Mark, *, timed: bool, on_front: bool) -> str:
 
 
 def _evidence(result: Result) -> str:
+    heads = ("strategy", "budget", "in context, %", "with recall, %", "questions")
     rows = "".join(
-        f'<tr><th scope="row">{escape(row.strategy)}</th><td>{escape(row.budget)}</td>'
-        f"<td>{row.blind:.1f}</td>"
-        f"<td>{'–' if row.recalled is None else f'{row.recalled:.1f}'}</td>"
-        f"<td>{row.questions:,}</td></tr>"
+        _row(
+            escape(row.strategy),
+            escape(row.budget),
+            f"{row.blind:.1f}",
+            "–" if row.recalled is None else f"{row.recalled:.1f}",
+            f"{row.questions:,}",
+        )
         for row in result.evidence
     )
-    return f"""<section id="evidence" aria-labelledby="h-evidence">
-<h2 id="h-evidence">Evidence for questions</h2>
-<div class="scroll" tabindex="0" role="region" aria-labelledby="h-evidence">
-<table class="figures"><thead><tr><th scope="col">strategy</th><th scope="col">budget</th>
-<th scope="col">in context, %</th><th scope="col">with recall, %</th><th scope="col">questions</th>
-</tr></thead><tbody>{rows}</tbody></table></div>
-</section>
-"""
+    body = _table("evidence", heads, f"<tbody>{rows}</tbody>")
+    return _section("evidence", "Evidence for questions", body)
 
 
 def _timelines(timelines: Sequence[Timeline]) -> str:
@@ -262,21 +267,31 @@ def _timelines(timelines: Sequence[Timeline]) -> str:
         f"{escape(t.budget)}</option>"
         for n, t in enumerate(timelines)
     )
-    return f"""<section id="timeline" aria-labelledby="h-timeline">
-<h2 id="h-timeline">Timeline</h2>
-<p><label for="which">Transcript and strategy</label>
+    boxes = "".join(
+        f'<div class="timeline" id="timeline-{n}"{" hidden" if n else ""}>'
+        f'<script type="application/json">{_data(timeline)}</script></div>'
+        for n, timeline in enumerate(timelines)
+    )
+    body = f"""<p><label for="which">Transcript and strategy</label>
  <select id="which">{options}</select></p>
-{"".join(section(timeline, n) for n, timeline in enumerate(timelines))}
-</section>
-"""
+{boxes}"""
+    return _section("timeline", "Timeline", body)
+
+
+def _data(timeline: Timeline) -> str:
+    """The timeline for the script; no `<` can end its element."""
+    return msgspec.json.encode(timeline).decode().replace("<", "\\u003c")
 
 
 def _about(result: Result) -> str:
-    lines = "".join(
-        f'<tr><th scope="row">{escape(line.name)}</th><td>{line.messages:,}</td>'
-        f"<td>{line.tokens:,}</td><td>{line.steps:,}</td><td>{line.need_steps:,}</td></tr>"
+    rows = "".join(
+        _row(
+            escape(line.name),
+            *(f"{n:,}" for n in (line.messages, line.tokens, line.steps, line.need_steps)),
+        )
         for line in result.transcripts
     )
+    heads = ("name", "messages", "tokens", "steps", "with needs")
     passed = "".join(
         f"<li><code>{escape(each.name)}</code> {escape(each.reason)}</li>" for each in result.passed
     )
@@ -286,15 +301,10 @@ def _about(result: Result) -> str:
         if passed
         else ""
     )
-    return f"""<section id="transcripts" aria-labelledby="h-transcripts">
-<h2 id="h-transcripts">Transcripts</h2>
-<details><summary>{len(result.transcripts):,} replayed</summary>
-<div class="scroll" tabindex="0" role="region" aria-labelledby="h-transcripts">
-<table class="figures"><thead><tr><th scope="col">name</th><th scope="col">messages</th>
-<th scope="col">tokens</th><th scope="col">steps</th><th scope="col">with needs</th></tr></thead>
-<tbody>{lines}</tbody></table></div></details>
+    body = f"""<details><summary>{len(result.transcripts):,} replayed</summary>
+{_table("transcripts", heads, f"<tbody>{rows}</tbody>")}</details>
 {skipped}
-<p class="fine">Atoms found by the extractor <code>{escape(result.extractor)}</code>. This file
- holds excerpts of your transcripts; nothing was sent anywhere to make it, and it loads nothing.</p>
-</section>
-"""
+<p class="fine">Atoms found by the extractor <code>{escape(result.extractor)}</code>. This
+ file holds excerpts of your transcripts; nothing was sent anywhere to make it, and it loads
+ nothing.</p>"""
+    return _section("transcripts", "Transcripts", body)
