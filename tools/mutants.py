@@ -809,14 +809,14 @@ MUTANTS = (
     Mutant(
         "rulebook: results keep the old id",
         "dialects/rulebook.py",
-        "            new[found.answers[call]] = name",
-        "            new[call] = name",
+        "filter(None, (call, answers.get(call)))",
+        "(call,)",
     ),
     Mutant(
         "rulebook: orphans are fine",
         "dialects/rulebook.py",
-        "for slot in match(messages, calls, results).orphans:",
-        "for slot in match(messages, calls, results).orphans[:0]:",
+        "for slot in match(messages, answers.calls, answers.results).orphans:",
+        "for slot in match(messages, answers.calls, answers.results).orphans[:0]:",
     ),
     Mutant(
         "detecting: Gemini's role function is chat",
@@ -881,8 +881,8 @@ MUTANTS = (
     Mutant(
         "validity: findings name another message",
         "dialects/validity.py",
-        "at = places[finding.position]",
-        "at = finding.position",
+        "rule.provider, places[fault.position], fault.what",
+        "rule.provider, fault.position, fault.what",
     ),
     Mutant(
         "editing: seams are not closed",
@@ -911,8 +911,8 @@ MUTANTS = (
     Mutant(
         "gemini: a lost signature is not marked",
         "dialects/gemini.py",
-        "return [slot for slot in calls if slot not in signed] if signed else []",
-        "return []",
+        "    if len(unsigned) == len(calls):",
+        "    if calls:",
     ),
     Mutant(
         "anthropic: results come after the text",

@@ -8,7 +8,7 @@ from marksweep.dialects import dialect_named, read, repair, validate, write, wri
 from marksweep.dialects.pairing import NO_RESULT
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from tests.dialects.masked import with_text
-from tests.dialects.units import units
+from tests.dialects.units import ties, units
 
 ANTHROPIC = dialect_named("anthropic")
 
@@ -256,4 +256,4 @@ def test_two_system_messages_in_a_row_are_not_valid() -> None:
 
 def test_what_the_system_says_stays_with_its_neighbours() -> None:
     messages = read([USER, SAID, USER, SYSTEM, SAID, USER], "anthropic").messages
-    assert list(dialect_named("anthropic").ties(messages)) == [(2, 3), (3, 4)]
+    assert list(ties(dialect_named("anthropic"), messages)) == [(2, 3), (3, 4)]

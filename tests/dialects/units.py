@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from marksweep.dialects.base import Dialect, Messages
 from marksweep.heaps.forms import Line
 from marksweep.messages import Message
+
+
+def ties(dialect: Dialect, messages: Messages) -> Iterator[tuple[int, int]]:
+    """Name all pairs of messages, by index, that are valid only together; the earlier first."""
+    tying = dialect.tying()
+    for i, message in enumerate(messages):
+        for other in tying.feed(i, message):
+            yield other, i
 
 
 def units(dialect: Dialect, messages: Messages) -> list[tuple[int, ...]]:
@@ -19,7 +27,7 @@ def units(dialect: Dialect, messages: Messages) -> list[tuple[int, ...]]:
             i = parent[i]
         return i
 
-    for a, b in dialect.ties(messages):
+    for a, b in ties(dialect, messages):
         low, high = sorted((root(a), root(b)))
         parent[high] = low
     groups: dict[int, list[int]] = {}

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from marksweep.dialects import base, rulebook
 from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
-from marksweep.dialects.pairing import Together, each_run, leading, run_after
+from marksweep.dialects.pairing import Answers, each_run, leading, run_after, together
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 PROVIDER = "anthropic"
@@ -55,7 +55,7 @@ def _server_result(part: Part) -> ToolResult | None:
     return None if _kind(part) == "tool_result" else part.function_response
 
 
-TOGETHER = Together(each_run, run_after, leading, client_call, client_result)
+ANSWERS = Answers(each_run, run_after, together, leading, client_call, client_result)
 
 
 def _sets_effort(message: Message) -> bool:
@@ -82,14 +82,16 @@ def _is_empty(part: Part) -> bool:
     return part.text is not None and not part.text.strip() and _kind(part) == "text"
 
 
-def _says_nothing(messages: Messages) -> Iterator[Fault]:
+def _says_nothing(messages: Messages) -> dict[Slot, str]:
+    """Find empty texts, and messages without content; the assistant's last one may have none."""
+    slots: dict[Slot, str] = {}
     for i, message in enumerate(messages):
-        if _sets_effort(message):
-            continue
-        if not message.parts and not (i == len(messages) - 1 and message.role is Role.MODEL):
-            yield Fault(i, "a message has no content")
-        elif any(map(_is_empty, message.parts)):
-            yield Fault(i, "a text block is empty")
+        may_be_empty = i == len(messages) - 1 and message.role is Role.MODEL
+        if not message.parts and not may_be_empty and not _sets_effort(message):
+            slots[Slot(i, 0)] = "a message has no content"
+        empty = [k for k, part in enumerate(message.parts) if _is_empty(part)]
+        slots |= {Slot(i, k): "a text block is empty" for k in empty}
+    return slots
 
 
 def _misplaced(messages: Messages) -> dict[Slot, str]:
@@ -146,7 +148,7 @@ def _trailing_thoughts(messages: Messages) -> dict[Slot, str]:
     return slots
 
 
-def _marks(messages: Messages) -> list[tuple[Slot, str]]:
+def _marks(messages: Messages) -> dict[Slot, str]:
     """Find cache marks that are not allowed: on thinking, or too many; the oldest are too many."""
     marked = [
         (Slot(i, k), _kind(part))
@@ -157,46 +159,35 @@ def _marks(messages: Messages) -> list[tuple[Slot, str]]:
     thoughts = [slot for slot, kind in marked if "thinking" in kind]
     others = [slot for slot, kind in marked if "thinking" not in kind]
     over = others[: max(0, len(others) - CACHE_MARKS)]
-    return [(slot, "a thinking block carries cache_control") for slot in thoughts] + [
-        (slot, f"more than {CACHE_MARKS} blocks carry cache_control") for slot in over
-    ]
+    return {
+        **dict.fromkeys(thoughts, "a thinking block carries cache_control"),
+        **dict.fromkeys(over, f"more than {CACHE_MARKS} blocks carry cache_control"),
+    }
 
 
-def _marks_wrong(messages: Messages) -> Iterator[Fault]:
-    for slot, what in _marks(messages):
-        yield Fault(slot.message, what)
+def _unmarked(part: Part) -> Part:
+    return _part({k: v for k, v in part.raw.items() if k != "cache_control"})
 
 
-def _unmark(dialect: base.Dialect, messages: Messages) -> base.Repaired:
-    wrong = [slot for slot, _ in _marks(messages)]
-    out = list(messages)
-    for slot in wrong:
-        message = out[slot.message]
-        raw = {k: v for k, v in message.parts[slot.part].raw.items() if k != "cache_control"}
-        parts = list(message.parts)
-        parts[slot.part] = Part(raw=raw)
-        out[slot.message] = base.with_parts(dialect, message, parts)
-    return out, [Fault(slot.message, "took off a cache_control mark") for slot in wrong]
-
-
-def _space_at_end(messages: Messages) -> Iterator[Fault]:
-    if messages and messages[-1].role is Role.MODEL and messages[-1].parts:
-        part = messages[-1].parts[-1]
-        if _kind(part) == "text" and part.text and part.text != part.text.rstrip():
-            yield Fault(len(messages) - 1, "the last message is the assistant's and ends in space")
-
-
-def _strip_end(dialect: base.Dialect, messages: Messages) -> base.Repaired:
-    faults = list(_space_at_end(messages))
-    if not faults:
-        return list(messages), []
-    last = messages[-1]
+def _space_at_end(messages: Messages) -> dict[Slot, str]:
+    last = messages[-1] if messages else None
+    if last is None or last.role is not Role.MODEL or not last.parts:
+        return {}
     part = last.parts[-1]
-    text = (part.text or "").rstrip()
-    raw = text if isinstance(part.raw, str) else {**part.raw, "text": text}
-    stripped = base.with_parts(dialect, last, [*last.parts[:-1], Part(text=text, raw=raw)])
-    return [*messages[:-1], stripped], [Fault(faults[0].position, "stripped the space at its end")]
+    if _kind(part) != "text" or not part.text or part.text == part.text.rstrip():
+        return {}
+    end = Slot(len(messages) - 1, len(last.parts) - 1)
+    return {end: "the last message is the assistant's and ends in space"}
 
+
+def _stripped(part: Part) -> Part:
+    text = (part.text or "").rstrip()
+    return Part(text=text, raw=text if isinstance(part.raw, str) else {**part.raw, "text": text})
+
+
+_repeated_ids = rulebook.repeated_ids(
+    client_call, "a tool_use has no id, or that of an earlier one"
+)
 
 RULES = (
     Rule(
@@ -243,16 +234,16 @@ RULES = (
         f"must have non-empty content except for the optional final assistant message'; "
         f"{MESSAGES}.",
         "Drop the empty block or message.",
-        _says_nothing,
-        rulebook.dropping_empty(_says_nothing, _is_empty),
+        rulebook.as_check(_says_nothing),
+        rulebook.dropping(_says_nothing),
     ),
     Rule(
         "call-ids-unique",
         PROVIDER,
         f"The API answers '`tool_use` ids must be unique'; {TOOL_CALLS}.",
         "Give each tool_use its own id, and the same to its tool_result.",
-        rulebook.ids_repeated(client_call, "a tool_use has no id, or that of an earlier one"),
-        rulebook.renaming(client_call, client_result),
+        rulebook.as_check(_repeated_ids),
+        rulebook.renaming(_repeated_ids, client_call, client_result),
     ),
     Rule(
         "results-have-calls",
@@ -261,11 +252,9 @@ RULES = (
         f"in the previous message'; {TOOL_CALLS}.",
         "Drop the tool_result, or put back the message that asked for it.",
         rulebook.results_without_call(
-            client_call,
-            client_result,
-            "a tool_result answers {result.call_id!r}, which nothing asks for",
+            ANSWERS, "a tool_result answers {result.call_id!r}, which nothing asks for"
         ),
-        TOGETHER.repair,
+        ANSWERS.repair,
     ),
     Rule(
         "results-first",
@@ -274,9 +263,9 @@ RULES = (
         "content, before any text.",
         "Move the tool_result to the start of the next message of the user.",
         rulebook.results_astray(
-            TOGETHER, "a tool_result is not first in what follows message {last}"
+            ANSWERS, "a tool_result is not first in what follows message {last}"
         ),
-        TOGETHER.repair,
+        ANSWERS.repair,
     ),
     Rule(
         "calls-answered",
@@ -285,9 +274,9 @@ RULES = (
         f"after'; {TOOL_CALLS}. A call at the very end may still be waiting.",
         "Add a tool_result for each tool_use that has none.",
         rulebook.calls_unanswered(
-            TOGETHER, "tool_use {call.id!r} has no tool_result in the next message"
+            ANSWERS, "tool_use {call.id!r} has no tool_result in the next message"
         ),
-        TOGETHER.repair,
+        ANSWERS.repair,
     ),
     Rule(
         "thinking-not-last",
@@ -304,8 +293,8 @@ RULES = (
         "The API answers 'A maximum of 4 blocks with cache_control may be provided'; thinking "
         f"blocks cannot be marked: {CACHING}.",
         "Take off the marks of the oldest blocks.",
-        _marks_wrong,
-        _unmark,
+        rulebook.as_check(_marks),
+        rulebook.editing(_marks, _unmarked, "took off a cache_control mark"),
     ),
     Rule(
         "starts-with-user",
@@ -321,8 +310,8 @@ RULES = (
         "The API answers 'final assistant content cannot end with trailing whitespace'; "
         f"{MESSAGES}.",
         "Strip the space, or end with a message of the user.",
-        _space_at_end,
-        _strip_end,
+        rulebook.as_check(_space_at_end),
+        rulebook.editing(_space_at_end, _stripped, "stripped the space at its end"),
     ),
 )
 """In the order in which a repair applies them."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -130,11 +130,7 @@ class Dialect(Protocol):
         ...
 
     def tying(self) -> Tying:
-        """Return a new `Ties`, which finds messages that are valid only together."""
-        ...
-
-    def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Name all pairs of messages, by index, that are valid only together."""
+        """Return a new `Tying`, which finds messages that are valid only together."""
         ...
 
     def joins(self, before: Message, after: Message) -> bool:
@@ -258,11 +254,6 @@ def role_in(raw: Json, roles: Mapping[str, Role], default: str = "") -> Role:
     return role
 
 
-def ordered(faults: Iterable[Fault]) -> list[Fault]:
-    """Sort faults by where they are, then by what they say."""
-    return sorted(faults, key=lambda fault: (fault.position, fault.what))
-
-
 class Slot(msgspec.Struct, frozen=True, order=True, gc=False):
     """The place of a part: its message and its index there."""
 
@@ -375,23 +366,12 @@ class Tying:
         return sorted(tied)
 
 
-def ties_of(tying: Tying, messages: Messages) -> Iterator[tuple[int, int]]:
-    """Return all ties of a history as pairs of indices, the earlier first."""
-    for i, message in enumerate(messages):
-        for other in tying.feed(i, message):
-            yield other, i
-
-
 class TiedByCalls:
     """A dialect in which results are tied to their calls, and any two messages may be adjacent."""
 
     def tying(self) -> Tying:
         """Tie results to their calls, and thoughts to what the model did next."""
         return Tying()
-
-    def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Tie results to their calls, and thoughts to what the model did next."""
-        return ties_of(self.tying(), messages)
 
     def joins(self, before: Message, after: Message) -> bool:  # noqa: ARG002
         """Never: any two messages may follow each other."""

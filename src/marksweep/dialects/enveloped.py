@@ -59,7 +59,6 @@ class Enveloped:
         self.with_result = inner.with_result
         self.with_arguments = inner.with_arguments
         self.tying = inner.tying
-        self.ties = inner.ties
         self.joins = inner.joins
 
     def unwrap(self, raw: Json) -> Json:

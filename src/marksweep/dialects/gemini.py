@@ -15,7 +15,7 @@ from operator import is_
 
 from marksweep.dialects import base, rulebook
 from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
-from marksweep.dialects.pairing import Together, anywhere, each_message, one_after
+from marksweep.dialects.pairing import Answers, anywhere, each_message, one_after, together
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 PROVIDER = "gemini"
@@ -40,7 +40,7 @@ def named_result(part: Part) -> ToolResult | None:
     return ToolResult(result.name, result.name, result.result) if result else None
 
 
-TOGETHER = Together(each_message, one_after, anywhere, named_call, named_result)
+ANSWERS = Answers(each_message, one_after, together, anywhere, named_call, named_result)
 
 
 def signature(part: Part) -> object:
@@ -91,12 +91,14 @@ def _is_empty(part: Part) -> bool:
     return said == "" and not signature(part)
 
 
-def _says_nothing(messages: Messages) -> Iterator[Fault]:
+def _says_nothing(messages: Messages) -> dict[Slot, str]:
+    slots: dict[Slot, str] = {}
     for i, message in enumerate(messages):
         if not message.parts:
-            yield Fault(i, "a content has no parts")
-        elif any(map(_is_empty, message.parts)):
-            yield Fault(i, "a part's text is empty")
+            slots[Slot(i, 0)] = "a content has no parts"
+        empty = [k for k, part in enumerate(message.parts) if _is_empty(part)]
+        slots |= {Slot(i, k): "a part's text is empty" for k in empty}
+    return slots
 
 
 def follows_model(before: Message, message: Message) -> bool:
@@ -128,7 +130,7 @@ def join_calls(dialect: base.Dialect, messages: Messages) -> base.Repaired:
     return out, faults
 
 
-def _unsigned(messages: Messages) -> list[Slot]:
+def _unsigned(messages: Messages) -> dict[Slot, str]:
     """Find first calls without a signature in the current turn, if others there have one."""
     start = max((i for i, m in enumerate(messages) if m.role is Role.USER), default=-1) + 1
     firsts = [
@@ -136,26 +138,15 @@ def _unsigned(messages: Messages) -> list[Slot]:
         for i in range(start, len(messages))
     ]
     calls = [slot for slot in firsts if slot]
-    signed = {slot for slot in calls if signature(messages[slot.message].parts[slot.part])}
-    return [slot for slot in calls if slot not in signed] if signed else []
+    unsigned = [slot for slot in calls if not signature(messages[slot.message].parts[slot.part])]
+    if len(unsigned) == len(calls):
+        return {}
+    return dict.fromkeys(unsigned, "the first functionCall of a step has no thoughtSignature")
 
 
-def _signature_missing(messages: Messages) -> Iterator[Fault]:
-    for slot in _unsigned(messages):
-        yield Fault(slot.message, "the first functionCall of a step has no thoughtSignature")
-
-
-def _sign(dialect: base.Dialect, messages: Messages) -> base.Repaired:
-    out = list(messages)
-    slots = _unsigned(messages)
-    for slot in slots:
-        message = messages[slot.message]
-        parts = list(message.parts)
-        raw = parts[slot.part].raw
-        key = "thought_signature" if "function_call" in raw else "thoughtSignature"
-        parts[slot.part] = Part(raw={**raw, key: NO_SIGNATURE})
-        out[slot.message] = base.with_parts(dialect, message, parts)
-    return out, [Fault(slot.message, "marked the call as not signed") for slot in slots]
+def _signed(part: Part) -> Part:
+    key = "thought_signature" if "function_call" in part.raw else "thoughtSignature"
+    return _part({**part.raw, key: NO_SIGNATURE})
 
 
 RULES = (
@@ -181,8 +172,8 @@ RULES = (
         "The API answers 'contents.parts must not be empty', Vertex 'it has an empty text "
         f"parameter'; {CONTENTS}. A part that carries a signature may have an empty text.",
         "Drop the empty part or content.",
-        _says_nothing,
-        rulebook.dropping_empty(_says_nothing, _is_empty),
+        rulebook.as_check(_says_nothing),
+        rulebook.dropping(_says_nothing),
     ),
     Rule(
         "responses-have-calls",
@@ -191,11 +182,9 @@ RULES = (
         f"function call turn'; {FUNCTION_CALLING}.",
         "Drop the functionResponse, or put back the content that called.",
         rulebook.results_without_call(
-            named_call,
-            named_result,
-            "a functionResponse of {result.name!r}, which nothing asks for",
+            ANSWERS, "a functionResponse of {result.name!r}, which nothing asks for"
         ),
-        TOGETHER.repair,
+        ANSWERS.repair,
     ),
     Rule(
         "responses-follow-calls",
@@ -204,9 +193,9 @@ RULES = (
         f"function call turn'; {FUNCTION_CALLING}.",
         "Move all responses into one content directly behind the calls.",
         rulebook.results_astray(
-            TOGETHER, "a functionResponse is not in the turn after message {last}"
+            ANSWERS, "a functionResponse is not in the turn after message {last}"
         ),
-        TOGETHER.repair,
+        ANSWERS.repair,
     ),
     Rule(
         "as-many-responses-as-calls",
@@ -216,9 +205,9 @@ RULES = (
         "A call at the very end may still be waiting.",
         "Add a functionResponse for each call that has none.",
         rulebook.calls_unanswered(
-            TOGETHER, "call of {call.name!r} has no functionResponse in the next turn"
+            ANSWERS, "call of {call.name!r} has no functionResponse in the next turn"
         ),
-        TOGETHER.repair,
+        ANSWERS.repair,
     ),
     Rule(
         "calls-after-user",
@@ -244,8 +233,8 @@ RULES = (
         f"{SIGNATURES}: in the current turn the first functionCall of each step must carry its "
         "thoughtSignature, or the request fails with 400.",
         f"Pass the part back as it came; sign a foreign call '{NO_SIGNATURE}'.",
-        _signature_missing,
-        _sign,
+        rulebook.as_check(_unsigned),
+        rulebook.editing(_unsigned, _signed, "marked the call as not signed"),
     ),
 )
 """In the order in which a repair applies them."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from marksweep.dialects import base, rulebook
 from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
-from marksweep.dialects.pairing import Separate
+from marksweep.dialects.pairing import Answers, each_message, results_after, separately
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 PROVIDER = "openai_chat"
@@ -20,14 +20,21 @@ PROVIDER = "openai_chat"
 FUNCTION_CALLING = "https://platform.openai.com/docs/guides/function-calling"
 API_REFERENCE = "https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages"
 
-SEPARATE = Separate()
+ANSWERS = Answers(each_message, results_after, separately)
 
 
-def _repeated_in_message(messages: Messages, calls: base.Calls) -> Iterator[Slot]:
+_repeated_ids = rulebook.repeated_ids(
+    base.call_of, "a tool call has no id, or that of another in the same message"
+)
+
+
+def _repeated_in_message(messages: Messages) -> dict[Slot, str]:
     """Find calls without an id, or with that of another in the same message."""
-    for i, message in enumerate(messages):
-        for slot in rulebook.repeated_ids([message], calls):
-            yield Slot(i, slot.part)
+    return {
+        Slot(i, slot.part): what
+        for i, message in enumerate(messages)
+        for slot, what in _repeated_ids([message]).items()
+    }
 
 
 def _late_system(messages: Messages) -> list[int]:
@@ -42,11 +49,8 @@ def _system_late(messages: Messages) -> Iterator[Fault]:
 
 def _system_to_front(_: base.Dialect, messages: Messages) -> base.Repaired:
     late = _late_system(messages)
-    if not late:
-        return list(messages), []
-    front = [m for m in messages if m.role is Role.SYSTEM]
-    rest = [m for m in messages if m.role is not Role.SYSTEM]
-    return [*front, *rest], [Fault(i, "moved a system message to the front") for i in late]
+    ordered = sorted(messages, key=lambda message: message.role is not Role.SYSTEM)
+    return ordered, [Fault(i, "moved a system message to the front") for i in late]
 
 
 def _says_nothing(message: Message) -> bool:
@@ -101,12 +105,8 @@ RULES = (
         PROVIDER,
         f"{FUNCTION_CALLING}: each call has a unique id, by which its output is matched.",
         "Give each call of a message its own id, and the same id to its tool message.",
-        rulebook.ids_repeated(
-            base.call_of,
-            "a tool call has no id, or that of another in the same message",
-            _repeated_in_message,
-        ),
-        rulebook.renaming(base.call_of, base.result_of, _repeated_in_message),
+        rulebook.as_check(_repeated_in_message),
+        rulebook.renaming(_repeated_in_message, base.call_of, base.result_of),
     ),
     Rule(
         "results-have-calls",
@@ -115,11 +115,9 @@ RULES = (
         f"with 'tool_calls'\"; {FUNCTION_CALLING}.",
         "Drop the tool message, or put back the assistant message that asked for it.",
         rulebook.results_without_call(
-            base.call_of,
-            base.result_of,
-            "a tool message answers {result.call_id!r}, which no call asks for",
+            ANSWERS, "a tool message answers {result.call_id!r}, which no call asks for"
         ),
-        SEPARATE.repair,
+        ANSWERS.repair,
     ),
     Rule(
         "results-follow-calls",
@@ -128,9 +126,9 @@ RULES = (
         f"messages responding to each 'tool_call_id'\"; {FUNCTION_CALLING}.",
         "Move the tool message directly behind the assistant message that asked for it.",
         rulebook.results_astray(
-            SEPARATE, "a tool message does not follow the call in message {last}"
+            ANSWERS, "a tool message does not follow the call in message {last}"
         ),
-        SEPARATE.repair,
+        ANSWERS.repair,
     ),
     Rule(
         "calls-answered",
@@ -138,8 +136,8 @@ RULES = (
         'The API answers "The following tool_call_ids did not have response messages"; '
         f"{FUNCTION_CALLING}. A call at the very end may still be waiting.",
         "Add a tool message for each call that has none.",
-        rulebook.calls_unanswered(SEPARATE, "call {call.id!r} has no tool message"),
-        SEPARATE.repair,
+        rulebook.calls_unanswered(ANSWERS, "call {call.id!r} has no tool message"),
+        ANSWERS.repair,
     ),
 )
 """In the order in which a repair applies them."""

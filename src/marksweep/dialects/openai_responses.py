@@ -7,12 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from marksweep.dialects import base, rulebook
-from marksweep.dialects.base import Fault, Json, Messages, Rule, word
-from marksweep.dialects.pairing import NO_RESULT, last_asking
-from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from marksweep.dialects.base import Json, Messages, Rule, Slot, word
+from marksweep.dialects.pairing import Answers, all_after, each_run, separately
+from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 
 PROVIDER = "openai_responses"
 
@@ -20,74 +20,25 @@ FUNCTION_CALLING = "https://platform.openai.com/docs/guides/function-calling"
 REASONING = "https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context"
 
 
-def _drop_outputs(dialect: base.Dialect, messages: Messages) -> base.Repaired:
-    orphans = base.match(messages).orphans
-    if not orphans:
-        return list(messages), []
-    return rulebook.drop_parts(
-        dialect, messages, dict.fromkeys(orphans, "dropped an output without a call")
-    )
+ANSWERS = Answers(each_run, all_after, separately)
+
+_repeated_ids = rulebook.repeated_ids(
+    base.call_of, "a call has no call_id, or that of an earlier call"
+)
 
 
-def _waiting_from(messages: Messages) -> int:
-    """Return the index from which calls may still wait: the model's last run, before results."""
-    i = last_asking(messages)
-    while i >= 0 and messages[i].role is Role.MODEL:
-        i -= 1
-    return i + 1
-
-
-def _missing(messages: Messages) -> list[int]:
-    waiting = _waiting_from(messages)
-    return [slot.message for slot in base.match(messages).unanswered if slot.message < waiting]
-
-
-def _calls_unanswered(messages: Messages) -> Iterator[Fault]:
-    for i in _missing(messages):
-        call_id = messages[i].function_calls[0].id
-        yield Fault(i, f"call {call_id!r} has no output")
-
-
-def _add_outputs(dialect: base.Dialect, messages: Messages) -> base.Repaired:
-    missing = set(_missing(messages))
-    out: list[Message] = []
-    held: list[Message] = []
-    for i, message in enumerate(messages):
-        if message.role is not Role.MODEL:
-            out += held
-            held = []
-        out.append(message)
-        if i in missing:
-            part = dialect.answer(message.parts[0], NO_RESULT)
-            held += base.composed(dialect, Role.TOOL, [part], f"{message.message_id}.result")
-    faults = [
-        Fault(i, f"added an output for {messages[i].function_calls[0].id!r}") for i in missing
-    ]
-    return [*out, *held], faults
-
-
-def _loose_thoughts(messages: Messages) -> list[int]:
-    loose: list[int] = []
+def _loose_thoughts(messages: Messages) -> dict[Slot, str]:
+    loose: list[Slot] = []
     followed = False
     for i in range(len(messages) - 1, -1, -1):
         message = messages[i]
         thinks = any(part.thought is not None for part in message.parts)
         if thinks and not followed:
-            loose.append(i)
+            loose.append(Slot(i, 0))
         else:
             followed = message.role is Role.MODEL
-    return loose[::-1]
-
-
-def _reasoning_alone(messages: Messages) -> Iterator[Fault]:
-    for i in _loose_thoughts(messages):
-        yield Fault(i, "a reasoning item is not followed by what the model said or did")
-
-
-def _drop_reasoning(_: base.Dialect, messages: Messages) -> base.Repaired:
-    loose = set(_loose_thoughts(messages))
-    out = [message for i, message in enumerate(messages) if i not in loose]
-    return out, [Fault(i, "dropped a reasoning item that stood alone") for i in sorted(loose)]
+    what = "a reasoning item is not followed by what the model said or did"
+    return dict.fromkeys(reversed(loose), what)
 
 
 RULES = (
@@ -96,8 +47,8 @@ RULES = (
         PROVIDER,
         f"{FUNCTION_CALLING}: an output is matched to its call by call_id.",
         "Give each call its own call_id, and the same to its output.",
-        rulebook.ids_repeated(base.call_of, "a call has no call_id, or that of an earlier call"),
-        rulebook.renaming(base.call_of, base.result_of),
+        rulebook.as_check(_repeated_ids),
+        rulebook.renaming(_repeated_ids, base.call_of, base.result_of),
     ),
     Rule(
         "outputs-have-calls",
@@ -106,11 +57,9 @@ RULES = (
         f"{FUNCTION_CALLING}.",
         "Drop the output, or put back its call before it.",
         rulebook.results_without_call(
-            base.call_of,
-            base.result_of,
-            "an output answers {result.call_id!r}, which no earlier call asks for",
+            ANSWERS, "an output answers {result.call_id!r}, which no earlier call asks for"
         ),
-        _drop_outputs,
+        ANSWERS.repair,
     ),
     Rule(
         "calls-have-outputs",
@@ -118,8 +67,8 @@ RULES = (
         "The API answers 'No tool output found for function call …'; "
         f"{FUNCTION_CALLING}. A call at the very end may still be waiting.",
         "Add an output for the call.",
-        _calls_unanswered,
-        _add_outputs,
+        rulebook.calls_unanswered(ANSWERS, "call {call.id!r} has no output"),
+        ANSWERS.repair,
     ),
     Rule(
         "reasoning-followed",
@@ -127,8 +76,8 @@ RULES = (
         "The API answers \"Item 'rs_…' of type 'reasoning' was provided without its required "
         f'following item"; {REASONING}.',
         "Drop the reasoning item, or put back the item that followed it.",
-        _reasoning_alone,
-        _drop_reasoning,
+        rulebook.as_check(_loose_thoughts),
+        rulebook.dropping(_loose_thoughts),
     ),
 )
 """In the order in which a repair applies them."""

@@ -2,14 +2,14 @@
 
 Providers differ in where the answers must be:
 
-    separate   each in a separate message, right after the call's (chat completions)
-    together   all at the start of what the user says next (Anthropic, Gemini)
-    anywhere   later in the list (Responses)
+    separately   each in a separate message, right after the call's (chat completions), or anywhere
+                 later (Responses)
+    together     all at the start of what the user says next (Anthropic, Gemini)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ from marksweep.dialects.base import (
     Calls,
     Dialect,
     Fault,
-    Matches,
     Messages,
     Repaired,
     Results,
@@ -66,160 +65,25 @@ def each_run(messages: Messages) -> Iterator[Group]:
         yield Group(first, len(messages) - 1)
 
 
-def is_results_only(message: Message, results: Results) -> bool:
-    """Whether a message holds results and nothing else."""
-    return bool(message.parts) and all(results(part) is not None for part in message.parts)
-
-
-class GroupCheck(NamedTuple):
-    """The findings about the calls of one group."""
-
-    group: Group
-    calls: list[Slot]
-    missing: list[Slot]
-    """Calls without any result, which must have one by now."""
-    astray: list[Slot]
-    """Results in the wrong place."""
-
-
-class Separate:
-    """Answers come right after the message with the calls, each in a separate message."""
-
-    calls: Calls = staticmethod(call_of)
-    results: Results = staticmethod(result_of)
-
-    def places(self, messages: Messages) -> Iterator[GroupCheck]:
-        """Check each message that has calls."""
-        found = match(messages)
-        waiting = last_asking(messages)
-        for i, slots in _by_message(found).items():
-            end = i + 1
-            while end < len(messages) and messages[end].role is Role.TOOL:
-                end += 1
-            missing = [slot for slot in slots if slot not in found.answers]
-            done = [found.answers[slot] for slot in slots if slot in found.answers]
-            astray = [slot for slot in done if not i < slot.message < end]
-            yield GroupCheck(Group(i, i), slots, [] if i == waiting else missing, astray)
-
-    def repair(self, dialect: Dialect, messages: Messages) -> Repaired:
-        """Move results to where they belong, add the missing, drop those without a call."""
-        found = match(messages)
-        gone = {slot.message for slot in found.orphans}
-        faults = [_orphan_fault(messages, slot) for slot in found.orphans]
-        after: dict[int, list[Message]] = {}
-        for place in self.places(messages):
-            if not place.missing and not place.astray:
-                continue
-            at = place.group.last
-            for slot in place.calls:
-                answer = found.answers.get(slot)
-                call = messages[at].parts[slot.part].function_call
-                if call is None:
-                    continue
-                if answer is not None:
-                    gone.add(answer.message)
-                    after.setdefault(at, []).append(messages[answer.message])
-                    if answer in place.astray:
-                        moved = f"moved the result of call {call.id!r} to its call"
-                        faults.append(Fault(answer.message, moved))
-                elif slot in place.missing:
-                    name = f"{messages[at].message_id}.result{slot.part}"
-                    part = dialect.answer(messages[at].parts[slot.part], NO_RESULT)
-                    after.setdefault(at, []).extend(composed(dialect, Role.TOOL, [part], name))
-                    faults.append(Fault(at, f"added a result for call {call.id!r}"))
-        out: list[Message] = []
-        for i, message in enumerate(messages):
-            if i not in gone:
-                out.append(message)
-            out += after.get(i, ())
-        return out, faults
-
-
-@dataclass(frozen=True)
-class Together:
-    """Answers are in the messages after the group of model messages with the calls.
-
-    `groups` says which model messages are answered at once, `reach` where the messages that may
-    answer end, `standing` which results in them are in their place.
-    """
-
-    groups: Groups
-    reach: Reach
-    standing: Standing
-    calls: Calls
-    results: Results
-
-    def places(self, messages: Messages) -> Iterator[GroupCheck]:
-        """Check each group that has calls."""
-        found = match(messages, self.calls, self.results)
-        asked = _by_message(found)
-        waiting = last_asking(messages, self.results)
-        for group in self.groups(messages):
-            slots = [slot for i in range(group.first, group.last + 1) for slot in asked.get(i, ())]
-            if not slots:
-                continue
-            end = self.reach(messages, group.last)
-            good = set(self.standing(messages, group.last + 1, end, self.results))
-            done = [found.answers[slot] for slot in slots if slot in found.answers]
-            missing = [slot for slot in slots if slot not in found.answers]
-            missing = [] if group.last == waiting else missing
-            yield GroupCheck(group, slots, missing, [slot for slot in done if slot not in good])
-
-    def repair(self, dialect: Dialect, messages: Messages) -> Repaired:
-        """Move results to where they belong, add the missing, drop those without a call."""
-        found = match(messages, self.calls, self.results)
-        lost = set(found.orphans)
-        moves: dict[int, list[Part]] = {}
-        faults = [_orphan_fault(messages, slot) for slot in found.orphans]
-        for place in self.places(messages):
-            if not place.missing and not place.astray:
-                continue
-            for slot in place.calls:
-                call = self.calls(messages[slot.message].parts[slot.part])
-                at = found.answers.get(slot)
-                if call is not None and slot in place.missing:
-                    part = dialect.answer(messages[slot.message].parts[slot.part], NO_RESULT)
-                    faults.append(Fault(slot.message, f"added a result for call {call.id!r}"))
-                elif at is not None and call is not None:
-                    part = messages[at.message].parts[at.part]
-                    lost.add(at)
-                    if at in place.astray:
-                        faults.append(Fault(at.message, f"moved the result of call {call.id!r}"))
-                else:
-                    continue
-                moves.setdefault(place.group.last, []).append(part)
-        return self._laid_out(dialect, messages, lost, moves), faults
-
-    def _laid_out(
-        self, dialect: Dialect, messages: Messages, lost: set[Slot], moves: dict[int, list[Part]]
-    ) -> list[Message]:
-        """Rewrite the history: without the dropped parts, with the moved ones after their calls."""
-        gone = _by_message_of(lost)
-        out: list[Message] = []
-        incoming: list[Part] = []
-        for i, message in enumerate(messages):
-            parts = [part for k, part in enumerate(message.parts) if k not in gone.get(i, ())]
-            if incoming and message.role is not Role.TOOL:
-                out += composed(dialect, Role.TOOL, incoming, f"{out[-1].message_id}.results")
-                incoming = []
-            if incoming:
-                out.append(with_parts(dialect, message, [*incoming, *parts]))
-            elif i not in gone:
-                out.append(message)
-            elif parts:
-                out.append(with_parts(dialect, message, parts))
-            incoming = moves.get(i, [])
-        if incoming:
-            out += composed(dialect, Role.TOOL, incoming, f"{out[-1].message_id}.results")
-        return out
-
-
 def run_after(messages: Messages, last: int) -> int:
     """Let every message up to the model's next one answer."""
     end = last + 1
     while end < len(messages) and messages[end].role is not Role.MODEL:
         end += 1
     return end
+
+
+def results_after(messages: Messages, last: int) -> int:
+    """Let the results directly behind the calls answer."""
+    end = last + 1
+    while end < len(messages) and messages[end].role is Role.TOOL:
+        end += 1
+    return end
+
+
+def all_after(messages: Messages, last: int) -> int:  # noqa: ARG001
+    """Let every later message answer."""
+    return len(messages)
 
 
 def one_after(messages: Messages, last: int) -> int:
@@ -244,26 +108,144 @@ def leading(messages: Messages, start: int, end: int, results: Results) -> Itera
             yield Slot(i, k)
 
 
-def last_asking(messages: Messages, results: Results = result_of) -> int:
+class GroupCheck(NamedTuple):
+    """The findings about the calls of one group."""
+
+    group: Group
+    calls: list[Slot]
+    missing: list[Slot]
+    """Calls without any result, which must have one by now."""
+    astray: list[Slot]
+    """Results in the wrong place."""
+
+
+class Answer(NamedTuple):
+    """A result that belongs behind a group of calls."""
+
+    call: Slot
+    part: Part
+    found_at: Slot | None
+    """Where it was; None: it is new."""
+
+
+Layout = Callable[
+    [Dialect, Messages, Collection[Slot], Mapping[int, Sequence[Answer]]], list[Message]
+]
+
+
+def separately(
+    dialect: Dialect,
+    messages: Messages,
+    gone: Collection[Slot],
+    behind: Mapping[int, Sequence[Answer]],
+) -> list[Message]:
+    """Write each result as a message; those that were there are moved unchanged."""
+    dropped = {slot.message for slot in gone}
+    out: list[Message] = []
+    for i, message in enumerate(messages):
+        if i not in dropped:
+            out.append(message)
+        for call, part, found_at in behind.get(i, ()):
+            if found_at is not None:
+                out.append(messages[found_at.message])
+            else:
+                name = f"{messages[call.message].message_id}.result{call.part}"
+                out += composed(dialect, Role.TOOL, [part], name)
+    return out
+
+
+def together(
+    dialect: Dialect,
+    messages: Messages,
+    gone: Collection[Slot],
+    behind: Mapping[int, Sequence[Answer]],
+) -> list[Message]:
+    """Write all results at the start of what the user says next."""
+    changed = {slot.message for slot in gone}
+    out: list[Message] = []
+    incoming: list[Part] = []
+    for i, message in enumerate(messages):
+        parts = [part for k, part in enumerate(message.parts) if Slot(i, k) not in gone]
+        if incoming and message.role is not Role.TOOL:
+            out += composed(dialect, Role.TOOL, incoming, f"{out[-1].message_id}.results")
+            incoming = []
+        if incoming:
+            out.append(with_parts(dialect, message, [*incoming, *parts]))
+        elif i not in changed:
+            out.append(message)
+        elif parts:
+            out.append(with_parts(dialect, message, parts))
+        incoming = [answer.part for answer in behind.get(i, ())]
+    if incoming:
+        out += composed(dialect, Role.TOOL, incoming, f"{out[-1].message_id}.results")
+    return out
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Where a provider wants the results of calls: after a group of model messages.
+
+    `groups` says which model messages are answered at once, `reach` where the messages that may
+    answer end, `standing` which results in them are in their place. `lay_out` writes the history
+    with each group's results behind it.
+    """
+
+    groups: Groups
+    reach: Reach
+    lay_out: Layout
+    standing: Standing = anywhere
+    calls: Calls = call_of
+    results: Results = result_of
+
+    def places(self, messages: Messages) -> Iterator[GroupCheck]:
+        """Check each group that has calls."""
+        found = match(messages, self.calls, self.results)
+        asked: dict[int, list[Slot]] = {}
+        for slot in sorted([*found.answers, *found.unanswered]):
+            asked.setdefault(slot.message, []).append(slot)
+        waiting = _last_asking(messages, self.results)
+        for group in self.groups(messages):
+            slots = [slot for i in range(group.first, group.last + 1) for slot in asked.get(i, ())]
+            if not slots:
+                continue
+            end = self.reach(messages, group.last)
+            good = set(self.standing(messages, group.last + 1, end, self.results))
+            done = [found.answers[slot] for slot in slots if slot in found.answers]
+            missing = [slot for slot in slots if slot not in found.answers]
+            missing = [] if group.last == waiting else missing
+            yield GroupCheck(group, slots, missing, [slot for slot in done if slot not in good])
+
+    def repair(self, dialect: Dialect, messages: Messages) -> Repaired:
+        """Move results to where they belong, add the missing, drop those without a call."""
+        found = match(messages, self.calls, self.results)
+        gone = set(found.orphans)
+        faults = [_orphan_fault(messages, slot) for slot in found.orphans]
+        behind: dict[int, list[Answer]] = {}
+        for place in self.places(messages):
+            if not place.missing and not place.astray:
+                continue
+            answers = behind[place.group.last] = []
+            for slot in place.calls:
+                asked = messages[slot.message].parts[slot.part]
+                call_id = asked.function_call.id if asked.function_call else ""
+                at = found.answers.get(slot)
+                if at is not None:
+                    answers.append(Answer(slot, messages[at.message].parts[at.part], at))
+                    gone.add(at)
+                    if at in place.astray:
+                        faults.append(Fault(at.message, f"moved the result of call {call_id!r}"))
+                elif slot in place.missing:
+                    answers.append(Answer(slot, dialect.answer(asked, NO_RESULT), None))
+                    faults.append(Fault(slot.message, f"added a result for call {call_id!r}"))
+        return self.lay_out(dialect, messages, gone, behind), faults
+
+
+def _last_asking(messages: Messages, results: Results) -> int:
     """Return the index of the message whose calls may still wait: only results follow it."""
     i = len(messages) - 1
-    while i >= 0 and is_results_only(messages[i], results):
+    while i >= 0 and messages[i].parts and all(map(results, messages[i].parts)):
         i -= 1
     return i
-
-
-def _by_message(found: Matches) -> dict[int, list[Slot]]:
-    asked: dict[int, list[Slot]] = {}
-    for slot in sorted([*found.answers, *found.unanswered]):
-        asked.setdefault(slot.message, []).append(slot)
-    return asked
-
-
-def _by_message_of(slots: set[Slot]) -> dict[int, set[int]]:
-    parts: dict[int, set[int]] = {}
-    for slot in slots:
-        parts.setdefault(slot.message, set()).add(slot.part)
-    return parts
 
 
 def _orphan_fault(messages: Messages, slot: Slot) -> Fault:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from marksweep.dialects.base import (
     Calls,
@@ -16,7 +16,7 @@ from marksweep.dialects.base import (
     match,
     with_parts,
 )
-from marksweep.dialects.pairing import Separate, Together
+from marksweep.dialects.pairing import Answers
 from marksweep.messages import Message, Part, Role
 
 OPENING = "The start of this conversation is not shown."
@@ -40,26 +40,25 @@ def start_with_user(dialect: Dialect, messages: Messages) -> Repaired:
     return list(messages), []
 
 
-def drop_parts(dialect: Dialect, messages: Messages, slots: dict[Slot, str]) -> Repaired:
-    """Drop parts, each with the reason given; drop a message left empty, too."""
-    gone: dict[int, set[int]] = {}
-    for slot in slots:
-        gone.setdefault(slot.message, set()).add(slot.part)
+def edit_parts(
+    dialect: Dialect, messages: Messages, new: Mapping[Slot, Part | None]
+) -> list[Message]:
+    """Replace parts, or drop those that become None; drop a message left empty, too."""
+    changed = {slot.message for slot in new}
     out: list[Message] = []
     for i, message in enumerate(messages):
-        if i not in gone:
+        if i not in changed:
             out.append(message)
             continue
-        parts = [part for k, part in enumerate(message.parts) if k not in gone[i]]
+        edited = (new.get(Slot(i, k), part) for k, part in enumerate(message.parts))
+        parts = [part for part in edited if part is not None]
         if parts:
             out.append(with_parts(dialect, message, parts))
-    return out, [Fault(slot.message, f"dropped: {what}") for slot, what in sorted(slots.items())]
+    return out
 
 
 Check = Callable[[Messages], Iterator[Fault]]
 Repair = Callable[[Dialect, Messages], Repaired]
-Answers = Separate | Together
-"""Where a provider wants the results of calls."""
 
 
 def calls_unanswered(answers: Answers, what: str) -> Check:
@@ -85,18 +84,18 @@ def results_astray(answers: Answers, what: str) -> Check:
     return check
 
 
-def results_without_call(calls: Calls, results: Results, what: str) -> Check:
+def results_without_call(answers: Answers, what: str) -> Check:
     """Find results that answer nothing; `what` says so of a {result}."""
 
     def check(messages: Messages) -> Iterator[Fault]:
-        for slot in match(messages, calls, results).orphans:
+        for slot in match(messages, answers.calls, answers.results).orphans:
             result = messages[slot.message].parts[slot.part].function_response
             yield Fault(slot.message, what.format(result=result))
 
     return check
 
 
-Find = Callable[[Messages], dict[Slot, str]]
+Find = Callable[[Messages], Mapping[Slot, str]]
 """Finds the parts that break a rule, each with what is wrong."""
 
 
@@ -105,29 +104,24 @@ def as_check(find: Find) -> Check:
     return lambda messages: (Fault(slot.message, what) for slot, what in find(messages).items())
 
 
-def dropping(find: Find) -> Repair:
-    """Repair by leaving those parts out."""
+def editing(find: Find, edit: Callable[[Part], Part], done: str) -> Repair:
+    """Repair by editing those parts; `done` says how."""
 
     def repair(dialect: Dialect, messages: Messages) -> Repaired:
         slots = find(messages)
-        return drop_parts(dialect, messages, slots) if slots else (list(messages), [])
+        new = {slot: edit(messages[slot.message].parts[slot.part]) for slot in slots}
+        return edit_parts(dialect, messages, new), [Fault(slot.message, done) for slot in slots]
 
     return repair
 
 
-def dropping_empty(check: Check, is_empty: Callable[[Part], bool]) -> Repair:
-    """Repair by dropping empty parts that a check finds, and messages that are empty."""
+def dropping(find: Find) -> Repair:
+    """Repair by leaving those parts out, and messages without any other."""
 
     def repair(dialect: Dialect, messages: Messages) -> Repaired:
-        faulty = {fault.position for fault in check(messages)}
-        out: list[Message] = []
-        for i, message in enumerate(messages):
-            parts = [part for part in message.parts if not is_empty(part)]
-            if i not in faulty:
-                out.append(message)
-            elif parts:
-                out.append(with_parts(dialect, message, parts))
-        return out, [Fault(i, "dropped what was empty") for i in sorted(faulty)]
+        slots = find(messages)
+        faults = [Fault(slot.message, f"dropped: {what}") for slot, what in sorted(slots.items())]
+        return edit_parts(dialect, messages, dict.fromkeys(slots)), faults
 
     return repair
 
@@ -156,68 +150,42 @@ def system_as_user(check: Check) -> Repair:
     return repair
 
 
-def rename_calls(
-    dialect: Dialect, messages: Messages, names: dict[Slot, str], calls: Calls, results: Results
-) -> Repaired:
-    """Rename calls, and their results accordingly."""
-    found = match(messages, calls, results)
-    new = dict(names)
-    for call, name in names.items():
-        if call in found.answers:
-            new[found.answers[call]] = name
-    touched = {slot.message for slot in new}
-    out = [
-        with_parts(
-            dialect,
-            message,
-            [
-                dialect.with_call_id(part, new[Slot(i, k)]) if Slot(i, k) in new else part
-                for k, part in enumerate(message.parts)
-            ],
-        )
-        if i in touched
-        else message
-        for i, message in enumerate(messages)
-    ]
-    return out, [Fault(slot.message, f"renamed a call to {name!r}") for slot, name in names.items()]
-
-
-def repeated_ids(messages: Messages, calls: Calls) -> Iterator[Slot]:
+def repeated_ids(calls: Calls, what: str) -> Find:
     """Find calls without an id, or with one that an earlier call of the history has."""
-    seen: set[str] = set()
-    for i, message in enumerate(messages):
-        for k, part in enumerate(message.parts):
-            call = calls(part)
-            if call is not None:
-                if not call.id or call.id in seen:
-                    yield Slot(i, k)
-                seen.add(call.id)
+
+    def find(messages: Messages) -> Mapping[Slot, str]:
+        seen: set[str] = set()
+        found: dict[Slot, str] = {}
+        for i, message in enumerate(messages):
+            for k, part in enumerate(message.parts):
+                call = calls(part)
+                if call is not None:
+                    if not call.id or call.id in seen:
+                        found[Slot(i, k)] = what
+                    seen.add(call.id)
+        return found
+
+    return find
 
 
-def ids_repeated(
-    calls: Calls, what: str, find: Callable[[Messages, Calls], Iterator[Slot]] = repeated_ids
-) -> Check:
-    """Find calls whose id is missing or taken."""
-    return lambda messages: (Fault(slot.message, what) for slot in find(messages, calls))
-
-
-def renaming(
-    calls: Calls,
-    results: Results,
-    find: Callable[[Messages, Calls], Iterator[Slot]] = repeated_ids,
-) -> Repair:
+def renaming(find: Find, calls: Calls, results: Results) -> Repair:
     """Repair by giving such calls and their results unique ids."""
 
     def repair(dialect: Dialect, messages: Messages) -> Repaired:
-        names = fresh_ids(messages, list(find(messages, calls)), calls)
-        if not names:
-            return list(messages), []
-        return rename_calls(dialect, messages, names, calls, results)
+        answers = match(messages, calls, results).answers
+        names = _fresh_ids(messages, find(messages), calls)
+        new: dict[Slot, Part | None] = {}
+        for call, name in names.items():
+            for slot in filter(None, (call, answers.get(call))):
+                part = messages[slot.message].parts[slot.part]
+                new[slot] = dialect.with_call_id(part, name)
+        renamed = [Fault(at.message, f"renamed a call to {name!r}") for at, name in names.items()]
+        return edit_parts(dialect, messages, new), renamed
 
     return repair
 
 
-def fresh_ids(messages: Messages, slots: list[Slot], calls: Calls) -> dict[Slot, str]:
+def _fresh_ids(messages: Messages, slots: Iterable[Slot], calls: Calls) -> dict[Slot, str]:
     """Generate ids that no call of the history has."""
     taken = {call.id for m in messages for part in m.parts if (call := calls(part)) is not None}
     names: dict[Slot, str] = {}

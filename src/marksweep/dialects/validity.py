@@ -35,33 +35,24 @@ def validate(messages: Json, dialect: str | None = None) -> list[Finding]:
     detected.
     """
     history = _history(messages, dialect)
+    name, places = history.dialect, history.positions
     findings = [
-        Finding(READABLE, history.dialect, skipped.position, skipped.reason, "Take it out.")
+        Finding(READABLE, name, skipped.position, skipped.reason, "Take it out.")
         for skipped in history.skipped
     ]
-    places = history.positions
-    for finding in findings_of(history.messages, history.dialect):
-        at = places[finding.position]
-        findings.append(Finding(finding.rule, finding.provider, at, finding.what, finding.mend))
-    if history.dialect == "claude_code" and isinstance(history.given, list):
-        findings += [
-            Finding(LINKED, history.dialect, at, what, LINK) for at, what in links(history)
-        ]
+    findings += [
+        Finding(rule.name, rule.provider, places[fault.position], fault.what, rule.advice)
+        for rule in dialect_named(name).rules
+        for fault in rule.check(history.messages)
+    ]
+    if _is_linked(history):
+        findings += [Finding(LINKED, name, at, what, LINK) for at, what in faults(history.given)]
     return sorted(findings, key=lambda finding: finding.position)
 
 
-def links(history: History) -> list[tuple[int, str]]:
-    """Find where the chain of a session's lines is broken; see `chain`."""
-    return [(fault.position, fault.what) for fault in faults(history.given)]
-
-
-def findings_of(messages: Messages, dialect: str) -> list[Finding]:
-    """Find where messages that were read break the rules."""
-    return [
-        Finding(rule.name, rule.provider, fault.position, fault.what, rule.advice)
-        for rule in dialect_named(dialect).rules
-        for fault in rule.check(messages)
-    ]
+def _is_linked(history: History) -> bool:
+    """Whether it is a session whose lines name the ones before them; see `chain`."""
+    return history.dialect == "claude_code" and isinstance(history.given, list)
 
 
 def repair(messages: Json, dialect: str | None = None) -> tuple[Json, list[Change]]:
@@ -72,7 +63,7 @@ def repair(messages: Json, dialect: str | None = None) -> tuple[Json, list[Chang
     """
     history = _history(messages, dialect)
     linked: list[Fault] = []
-    if history.dialect == "claude_code" and isinstance(history.given, list):
+    if _is_linked(history):
         lines, linked = mended(history.given)
         history = read(lines, history.dialect) if linked else history
     changes = [Change(LINKED, fault.position, fault.what) for fault in linked]
@@ -80,7 +71,7 @@ def repair(messages: Json, dialect: str | None = None) -> tuple[Json, list[Chang
         Change(READABLE, skipped.position, f"took it out: {skipped.reason}")
         for skipped in history.skipped
     ]
-    fixed, more = repaired(history.messages, history.dialect)
+    fixed, more = _repaired(history.messages, history.dialect)
     changes += more
     if not changes:
         return messages, []
@@ -93,7 +84,7 @@ def repair(messages: Json, dialect: str | None = None) -> tuple[Json, list[Chang
     return rewritten(msgspec.structs.replace(history, asides=asides), fixed), changes
 
 
-def repaired(messages: Messages, dialect: str) -> tuple[list[Message], list[Change]]:
+def _repaired(messages: Messages, dialect: str) -> tuple[list[Message], list[Change]]:
     """Apply each rule's repair in turn, until none is broken."""
     kind = dialect_named(dialect)
     current = list(messages)
