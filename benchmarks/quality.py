@@ -22,17 +22,18 @@ from pathlib import Path
 
 from benchmarks.trimmed import LANGCHAIN, trimmed
 from marksweep.core.plan import Prices
-from marksweep.replay import datasets
 from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.catalog import CLAIRVOYANT, ECONOMY, QUALITY, REFERENCES, TRUNCATE
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import CONVERSATIONS, Case, folder, load
-from marksweep.replay.evidence import blind, evidence_recall, recalled
 from marksweep.replay.measures import Figures, Gap, Outcome, figures, gap
 from marksweep.replay.records import read_conversations
-from marksweep.replay.runner import JobResult, run, run_talks
+from marksweep.replay.runner import Budget, How, JobResult
+from marksweep.replay.runner import run as run_at
+from marksweep.replay.table import evidence_row
 
 BUDGETS = (25, 10)
+WORKERS = 2
 CACHE = Path(tempfile.gettempdir()) / "marksweep-bounds"
 OURS = (ECONOMY, QUALITY)
 DEEP = "truncate to 60"
@@ -123,11 +124,7 @@ def costs(sets: dict[str, list[Case]], budget: int) -> None:
 
 def held_out() -> None:
     """Print the figures of trajectories on which no weight was chosen."""
-    at_most, datasets.AT_MOST = datasets.AT_MOST, SEEN + HELD_OUT
-    try:
-        cases = load(exact(), "names")["mini_swe"][SEEN:]
-    finally:
-        datasets.AT_MOST = at_most
+    cases = load(exact(), "names", SEEN + HELD_OUT)["mini_swe"][SEEN:]
     for budget in BUDGETS:
         print(f"\n## {budget} % budget, {len(cases)} trajectories of `mini_swe` held out\n")
         print("| collector | `mini_swe` | mean gap | target |")
@@ -135,6 +132,15 @@ def held_out() -> None:
         found = run(cases, COMPARED, budget, cache=CACHE)
         for name in COMPARED:
             _row(name, [(_outcomes(found, name), found)], "names", "")
+
+
+def run(
+    cases: Sequence[Case], collectors: Sequence[str], percent: int, cache: Path | None = None
+) -> list[JobResult]:
+    """Drive collectors over trajectories; `cache` keeps what is done."""
+    budget = Budget.of(f"{percent}%")
+    how = How(workers=WORKERS, folder=cache)
+    return run_at(cases, (), collectors, [budget], how).done[budget.label]
 
 
 def _outcomes(done: Sequence[JobResult], name: str) -> list[Outcome]:
@@ -174,20 +180,21 @@ def evidence() -> None:
     print(f"\n## Evidence recall, 10 % / 25 % budget; {RECALLS}\n")
     print(f"| | {' | '.join(CONVERSATIONS)} |")
     print("|---" * (len(CONVERSATIONS) + 1) + "|")
-    talks = {n: read_conversations(folder() / f"{n}.jsonl.xz") for n in CONVERSATIONS}
-    for label, measure, collectors in (
-        ("ER_blind", blind, (TRUNCATE, "GDSF", *OURS)),
-        ("ER_recall", recalled, OURS),
-    ):
-        for name in collectors:
-            cells = [
-                " / ".join(
-                    f"{evidence_recall(run_talks(talk, measure, name, percent)):.1f}"
-                    for percent in sorted(BUDGETS)
-                )
-                for talk in talks.values()
-            ]
-            print(f"| {label}, {name} | {' | '.join(cells)} |", flush=True)
+    budgets = [Budget.of(f"{percent}%") for percent in sorted(BUDGETS)]
+    compared = (TRUNCATE, "GDSF", *OURS)
+    rows: dict[str, list[str]] = {}
+    for set_name in CONVERSATIONS:
+        talks = read_conversations(folder() / f"{set_name}.jsonl.xz")
+        found = run_at((), talks, compared, budgets, How(workers=WORKERS)).answers
+        for name in compared:
+            done = [evidence_row(name, b.label, found[b.label][name]) for b in budgets]
+            blind = " / ".join(f"{each.blind:.1f}" for each in done)
+            rows.setdefault(f"ER_blind, {name}", []).append(blind)
+            if name in OURS:
+                recalled = " / ".join(f"{each.recalled:.1f}" for each in done)
+                rows.setdefault(f"ER_recall, {name}", []).append(recalled)
+    for label in sorted(rows, key=lambda label: label.startswith("ER_recall")):
+        print(f"| {label} | {' | '.join(rows[label])} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,7 @@ from benchmarks.rows import Row
 from marksweep.replay.inputs import Inputs
 from marksweep.replay.records import Trajectory, Wire, price
 from marksweep.replay.report import Request, replay
-from marksweep.replay.runner import counter
-from marksweep.replay.sweep_budgets import How
+from marksweep.replay.runner import How, counter
 
 TRANSCRIPTS = 100
 TOKENS = 20_000

@@ -21,6 +21,7 @@ import msgspec
 
 from benchmarks.peers.drivers.pairing import is_paired
 from benchmarks.peers.environments import CannotInstall, interpreter, last_line
+from benchmarks.quality import run
 from benchmarks.trimmed import Job, Precomputed
 from marksweep.replay.catalog import ECONOMY, QUALITY
 from marksweep.replay.counting import exact
@@ -30,7 +31,6 @@ from marksweep.replay.guards import Violation
 from marksweep.replay.hits import Reader, proofs
 from marksweep.replay.measures import Outcome, figures
 from marksweep.replay.records import Wire
-from marksweep.replay.runner import run
 
 PERCENT = 25
 RUNS = 6

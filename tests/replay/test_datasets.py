@@ -26,7 +26,8 @@ def story(name: str, needs: int) -> Trajectory:
 
 
 def used(*trajectories: Trajectory) -> list[str]:
-    cases = prepare(list(trajectories), "names", frozenset(), by_words)
+    cases, passed = prepare(trajectories, "names", by_words)
+    assert len(cases) + len(passed) == len(trajectories)
     return [case.study.trajectory.id for case in cases]
 
 
@@ -39,7 +40,7 @@ def test_the_first_sixty_by_the_md5_of_their_id_are_used() -> None:
     ids = [f"run-{n}" for n in range(70)]
     found = used(*(story(name, 3) for name in ids))
     by_md5 = sorted(ids, key=lambda name: hashlib.md5(name.encode()).hexdigest())  # noqa: S324
-    assert found == by_md5[:60]
+    assert found == [name for name in ids if name in by_md5[:60]]
     assert AT_MOST == 60
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from marksweep.replay.evidence import blind, evidence_recall, recalled, wire
+from marksweep.replay.evidence import blind, recalled, wire
 from marksweep.replay.records import Conversation, Question, Turn, Wire
+from marksweep.replay.runner import Answers
+from marksweep.replay.table import evidence_row
 from tests.replay.stories import by_words
 
 SPOKEN = [Turn("A" if n % 2 else "assistant", f"word{n} is said in turn {n}") for n in range(9)]
@@ -40,7 +42,7 @@ def test_blind_counts_the_gold_turns_in_context_and_skips_repeated_ones() -> Non
     collector = Last([])
     found = blind(TALK, collector, 50, by_words)  # 102 tokens in all; 51 allowed: five messages
     assert found.shares == (1.0, 0.5)
-    assert evidence_recall([found]) == 75.0
+    assert evidence_row("last", "50%", [Answers(found, None)]).blind == 75.0
 
 
 def test_the_context_is_asked_for_after_every_eighth_turn_and_the_last() -> None:

@@ -8,11 +8,11 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
+from marksweep.replay.catalog import CLAIRVOYANT
 from marksweep.replay.html import page
 from marksweep.replay.html_front import front
 from marksweep.replay.inputs import Passed
 from marksweep.replay.report import Report
-from marksweep.replay.runner import CLAIRVOYANT
 from marksweep.replay.table import timeless
 from tests.replay.stories import replay_sample
 

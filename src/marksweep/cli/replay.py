@@ -45,8 +45,8 @@ from marksweep.replay.recommend import (
 )
 from marksweep.replay.records import Conversation, read_conversations
 from marksweep.replay.report import BUDGETS, MAX_TRANSCRIPTS, Report, Request, replay, replay_cases
+from marksweep.replay.runner import Budget, How
 from marksweep.replay.sandbox import CALL_SECONDS
-from marksweep.replay.sweep_budgets import Budget, How
 from marksweep.replay.table import Result, Row, timeless
 from marksweep.replay.timeline import Timeline, most_missed
 from marksweep.settings.layers import FILES, FOLDER

@@ -29,9 +29,8 @@ From transcripts to a recommendation:
 
 inputs.py                  Find transcripts in any dialect; skip what cannot be replayed.
 datasets.py                The recorded sets of MARKSWEEP_DATA.
-runner.py                  Collectors over one trajectory; workers.py spreads it,
+runner.py                  Collectors at several budgets; workers.py spreads the work,
                            result_cache.py resumes it.
-sweep_budgets.py           All of them at several budgets.
 table.py                   The figures as data.
 recommend.py               Which setting to use, and the file that says so.
 timeline.py                What was in context at each step, what went, what was missed.
@@ -48,10 +47,10 @@ if TYPE_CHECKING:
     from marksweep.replay.html import page
     from marksweep.replay.inputs import gather
     from marksweep.replay.report import Report, Request, replay
-    from marksweep.replay.sweep_budgets import How
+    from marksweep.replay.runner import How
 
 _HOMES = {
-    "How": "sweep_budgets",
+    "How": "runner",
     "Report": "report",
     "Request": "report",
     "gather": "inputs",

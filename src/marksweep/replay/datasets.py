@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import msgspec
 
 from marksweep.errors import NotFound
 from marksweep.replay.atoms import EXTRACTORS
+from marksweep.replay.inputs import Passed
 from marksweep.replay.needs import Study, habits, study
 from marksweep.replay.records import Count, Trajectory, price, read_trajectories
 
@@ -58,8 +60,8 @@ def folder() -> Path:
     )
 
 
-def load(count: Count, extractor: str = "names") -> dict[str, list[Case]]:
-    """The development sets, ready to be scored."""
+def load(count: Count, extractor: str = "names", most: int = AT_MOST) -> dict[str, list[Case]]:
+    """The development sets, ready to be scored, each in the order of its lots."""
     extract = EXTRACTORS[extractor]
     read = {s.name: read_trajectories(folder() / f"{s.name}.jsonl.xz") for s in DEVELOPMENT}
     stop: set[str] = set()
@@ -67,32 +69,40 @@ def load(count: Count, extractor: str = "names") -> dict[str, list[Case]]:
         if source.share is not None:
             found = read[source.name]
             stop |= habits(found, source.share, extract, answers=source.answers)
-    return {
-        source.name: prepare(
-            read[source.name], extractor, frozenset(stop), count, answers=source.answers
-        )
-        for source in DEVELOPMENT
-    }
+    sets = {}
+    for source in DEVELOPMENT:
+        runs = sorted(read[source.name], key=lot)
+        cases, _ = prepare(runs, extractor, count, stop=stop, answers=source.answers, most=most)
+        sets[source.name] = cases
+    return sets
 
 
 def prepare(
-    trajectories: list[Trajectory],
+    trajectories: Sequence[Trajectory],
     extractor: str,
-    stop: frozenset[str],
     count: Count,
     *,
+    stop: Collection[str] = (),
     answers: bool = False,
-) -> list[Case]:
-    """Choose the trajectories that can be scored, and find their needs."""
-    cases: list[Case] = []
-    for trajectory in sorted(trajectories, key=lot):
-        found = study(trajectory, EXTRACTORS[extractor], stop, answers=answers)
+    most: int = AT_MOST,
+) -> tuple[list[Case], list[Passed]]:
+    """Find the needs of at most so many trajectories, drawn by lot; the others are skipped."""
+    cases: dict[str, Case] = {}
+    reasons: dict[str, str] = {}
+    for run in sorted(trajectories, key=lot):
+        if len(cases) == most:
+            reasons[run.id] = f"{most} others were drawn by lot; --most takes more"
+            continue
+        found = study(run, EXTRACTORS[extractor], frozenset(stop), answers=answers)
         if found.need_steps >= NEED_STEPS:
-            prices = tuple(price(message, count) for message in trajectory.messages)
-            cases.append(Case(found, prices))
-        if len(cases) == AT_MOST:
-            break
-    return cases
+            cases[run.id] = Case(found, tuple(price(message, count) for message in run.messages))
+        else:
+            uses = f"{found.need_steps} steps take something from before"
+            reasons[run.id] = f"{uses}; {NEED_STEPS} are needed"
+    return (
+        [cases[run.id] for run in trajectories if run.id in cases],
+        [Passed(run.id, reasons[run.id]) for run in trajectories if run.id in reasons],
+    )
 
 
 def lot(trajectory: Trajectory) -> str:

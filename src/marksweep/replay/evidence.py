@@ -65,12 +65,6 @@ def nothing(talk: Conversation, said: str) -> Evidence:
     return msgspec.structs.replace(found, said=said)
 
 
-def evidence_recall(found: list[Evidence]) -> float:
-    """Mean over all questions of a set, in percent."""
-    shares = [share for each in found for share in each.shares]
-    return 100 * sum(shares) / len(shares) if shares else 0.0
-
-
 def wire(talk: Conversation) -> list[Wire]:
     """The turns as messages: the assistant speaks as such, everybody else as user."""
     return [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -90,7 +90,7 @@ def actions(trajectory: Trajectory, *, answers: bool) -> Iterator[tuple[int, str
 
 
 def habits(
-    trajectories: list[Trajectory], share: float, extract: Extractor, *, answers: bool = False
+    trajectories: Sequence[Trajectory], share: float, extract: Extractor, *, answers: bool = False
 ) -> set[str]:
     """Atoms in the actions of more than `max(3, share * n)` trajectories: known without context."""
     seen: Counter[str] = Counter()

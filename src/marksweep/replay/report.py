@@ -14,15 +14,16 @@ import msgspec
 from marksweep.errors import BadInput
 from marksweep.money import MODEL, MODELS, ModelPrice
 from marksweep.replay import catalog
+from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.catalog import CLAIRVOYANT
-from marksweep.replay.datasets import Case, lot
+from marksweep.replay.datasets import Case, prepare
 from marksweep.replay.drive import Pricer
 from marksweep.replay.inputs import Inputs, Passed
 from marksweep.replay.measures import Outcome
+from marksweep.replay.needs import habits
 from marksweep.replay.recommend import WANTED_RECALL_PERCENT, Recommendation, recommend
 from marksweep.replay.records import Conversation
-from marksweep.replay.runner import build, counter
-from marksweep.replay.sweep_budgets import Budget, Front, How, Progress, prepared, run
+from marksweep.replay.runner import Budget, Front, How, Progress, build, counter, run
 from marksweep.replay.table import Result, tabulate
 from marksweep.replay.timeline import Timeline, trace
 
@@ -31,6 +32,10 @@ MAX_TRANSCRIPTS = 100
 """Transcripts that are replayed, drawn by lot; more take longer and change the figures little."""
 MAX_TIMELINES = 3
 """Transcripts with a timeline, those that missed most; each adds some 50 kB to a report."""
+HABIT_SHARE = 0.10
+"""Share of transcripts beyond which an atom of their actions is a habit and needs no context."""
+HABITS_FROM = 20
+"""Transcripts from which habits can be learned; fewer say too little."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -65,26 +70,14 @@ class Report(msgspec.Struct, frozen=True):
 
 def replay(inputs: Inputs, request: Request, progress: Progress | None = None) -> Report:
     """Replay transcripts and conversations."""
-    cases, unfit = prepared(
-        inputs.trajectories, request.extractor, counter(), answers=request.answers
+    runs, extract = inputs.trajectories, EXTRACTORS[request.extractor]
+    stop: set[str] = set()
+    if len(runs) >= HABITS_FROM:
+        stop = habits(runs, HABIT_SHARE, extract, answers=request.answers)
+    cases, passed = prepare(
+        runs, request.extractor, counter(), stop=stop, answers=request.answers, most=request.most
     )
-    drawn, left = _drawn(cases, request.most)
-    passed = [*inputs.passed, *unfit, *left]
-    return replay_cases(drawn, inputs.conversations, passed, request, progress)
-
-
-def _drawn(cases: Sequence[Case], most: int) -> tuple[list[Case], list[Passed]]:
-    """Draw so many transcripts by lot; those that are left are skipped."""
-    lots = sorted(lot(case.study.trajectory) for case in cases)
-    last = lots[:most][-1] if lots else ""
-    drawn, left = [], []
-    for case in cases:
-        run = case.study.trajectory
-        if lot(run) <= last:
-            drawn.append(case)
-        else:
-            left.append(Passed(run.id, f"{most} others were drawn by lot; --most takes more"))
-    return drawn, left
+    return replay_cases(cases, inputs.conversations, [*inputs.passed, *passed], request, progress)
 
 
 def replay_cases(
@@ -99,9 +92,9 @@ def replay_cases(
         first = f"; the first: {passed[0].name}: {passed[0].reason}" if passed else ""
         raise BadInput(f"no transcript can be replayed; {len(passed)} were skipped{first}.")
     budgets = _by_size([Budget.of(text) for text in dict.fromkeys(request.budgets)], cases)
-    names = [catalog.canonical(name) for name in request.strategies]
-    names = [name for name in names if name != CLAIRVOYANT]
-    found = run(cases, talks, names, budgets, request.how, progress=progress)
+    asked = [catalog.canonical(name) for name in request.strategies]
+    names = dict.fromkeys((catalog.TRUNCATE, *asked, CLAIRVOYANT))
+    found = run(cases, talks, tuple(names), budgets, request.how, progress=progress)
     result = tabulate(
         cases, budgets, found, passed, extractor=request.extractor, price=request.price
     )

@@ -1,7 +1,9 @@
-"""The lab: collectors against sets of trajectories, beside their bounds.
+"""Collectors over transcripts and conversations, at several budgets, beside their bounds.
 
-A job is one trajectory at one limit, and the names of collectors, so that a worker process can
-build its own. Results come back in the order of the jobs, so the same input gives the same figures.
+A job is one transcript, or one conversation with questions, at one budget, and the names of
+collectors, so that a worker process can build its own. Results come back in the order of the jobs:
+the same input gives the same figures. What is done can be kept in a folder, so that a run that was
+stopped goes on from there.
 """
 
 from __future__ import annotations
@@ -10,23 +12,74 @@ import gc
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TypeVar, cast
 
 import msgspec
 
+from marksweep.errors import BadInput
 from marksweep.replay.catalog import CLAIRVOYANT, maker
 from marksweep.replay.clairvoyant import MAX_NODES, Clairvoyant, Foresight, Solved, foresee
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import Case
 from marksweep.replay.drive import Collector, Pricer, drive, limit_of
-from marksweep.replay.evidence import Evidence
+from marksweep.replay.evidence import Evidence, Recalling, blind, nothing, recalled, tokens_of
 from marksweep.replay.hits import Reader, proofs
 from marksweep.replay.measures import Outcome
 from marksweep.replay.records import PER_MESSAGE, Conversation, Count
 from marksweep.replay.references import STUB
-from marksweep.replay.result_cache import load, name_of, own_code, save
-from marksweep.replay.sandbox import CALL_SECONDS
-from marksweep.replay.workers import in_order, spread
+from marksweep.replay.result_cache import code_of, load, name_of, own_code, save
+from marksweep.replay.sandbox import CALL_SECONDS, NoRecall, StrategyFailed
+from marksweep.replay.workers import spread
+from marksweep.sizes import Size
+
+MIN_PARALLEL_TOKENS = 60_000
+"""Tokens times budgets below which starting processes costs more than they save."""
+
+T = TypeVar("T")
+
+Progress = Callable[[int, int], None]
+"""Receives progress: jobs done, and jobs there are."""
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """What a context may take: so many tokens, or a share of what is not pinned."""
+
+    label: str
+    tokens: int | None = None
+    percent: float | None = None
+
+    @staticmethod
+    def of(text: str) -> Budget:
+        """Read `32000`, `32k` or `25%`."""
+        size = Size.read(text)
+        if not (size.tokens or size.percent):
+            raise BadInput(f"{text!r} leaves no room; expected for example 32000, 32k or 25%.")
+        label = text.strip().lower() if size.percent is None else f"{size.percent:g}%"
+        return Budget(label, size.tokens, size.percent)
+
+    def limit(self, case: Case) -> int:
+        """The budget in tokens of a transcript, with its pinned prefix."""
+        if self.percent is not None:
+            return limit_of(case.prices, case.study.trajectory.pinned, self.percent)
+        return self.tokens or 0
+
+    def share(self, talk_tokens: int) -> float:
+        """The budget as percent of a conversation in which nothing is pinned."""
+        if self.percent is not None:
+            return self.percent
+        return min(100.0, 100 * (self.tokens or 0) / max(1, talk_tokens))
+
+
+class How(msgspec.Struct, frozen=True):
+    """How work is done: it changes the time taken, and what is given up on."""
+
+    workers: int = 1
+    nodes: int = MAX_NODES
+    """Nodes that the clairvoyant's solver may look at; 0 takes the greedy bound."""
+    patience: float = CALL_SECONDS
+    """Seconds that a third-party strategy has for one call."""
+    folder: Path | None = None
+    """Where finished work is kept, to go on from there."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -35,13 +88,8 @@ class Job(msgspec.Struct, frozen=True):
     case: Case
     collectors: tuple[str, ...]
     limit: int
-    src_weight: float = 1.0
-    folder: Path | None = None
-    """Where what is done is kept."""
-    nodes: int = MAX_NODES
-    """Nodes that the clairvoyant's solver may look at."""
-    patience: float = CALL_SECONDS
-    """Seconds that a third-party strategy has for one call."""
+    src_weight: float
+    how: How
 
 
 class JobResult(msgspec.Struct, frozen=True):
@@ -51,46 +99,118 @@ class JobResult(msgspec.Struct, frozen=True):
     solved: Solved | None
 
 
+class Ask(msgspec.Struct, frozen=True):
+    """One conversation with questions, a collector, and the budget."""
+
+    talk: Conversation
+    collector: str
+    budget: Budget
+    how: How
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """Evidence in context for the questions of one conversation."""
+
+    blind: Evidence
+    recalled: Evidence | None
+    """None: the strategy has no recall."""
+
+
+class Front(msgspec.Struct, frozen=True):
+    """What was done, by budget: per transcript, and per collector and conversation."""
+
+    done: dict[str, list[JobResult]]
+    answers: dict[str, dict[str, list[Answers]]]
+
+
 def run(
     cases: Sequence[Case],
-    collectors: Sequence[str],
-    percent: float,
-    *,
-    workers: int = 2,
-    cache: Path | None = None,
-) -> list[JobResult]:
-    """Drive collectors over the trajectories of a set; `cache` keeps their bounds."""
-    limits = [limit_of(case.prices, case.study.trajectory.pinned, percent) for case in cases]
-    weight = src_weight(cases, limits)
-    jobs = [
-        Job(case, tuple(collectors), limit, weight, cache)
-        for case, limit in zip(cases, limits, strict=True)
-    ]
-    return in_order(spread(work, jobs, workers))
-
-
-Measure = Callable[[Conversation, Any, float, Count], Evidence]
-"""One of `evidence.blind` and `evidence.recalled`."""
-
-
-def run_talks(
     talks: Sequence[Conversation],
-    measure: Measure,
-    collector: str,
-    percent: float,
+    collectors: Sequence[str],
+    budgets: Sequence[Budget],
+    how: How,
     *,
-    workers: int = 2,
-) -> list[Evidence]:
-    """Measure a collector on conversations with questions."""
-    jobs = [(talk, measure, collector, percent) for talk in talks]
-    return in_order(spread(listen, jobs, workers))
+    progress: Progress | None = None,
+) -> Front:
+    """Drive collectors over every transcript and conversation at every budget.
+
+    The clairvoyant knows the steps of a transcript; it has no answers to questions.
+    """
+    asked = [name for name in collectors if name != CLAIRVOYANT]
+    jobs: list[Job | Ask] = []
+    for budget in budgets:
+        limits = [budget.limit(case) for case in cases]
+        weight = src_weight(cases, limits)
+        jobs += [
+            Job(case, tuple(collectors), limit, weight, how)
+            for case, limit in zip(cases, limits, strict=True)
+        ]
+        jobs += [Ask(talk, name, budget, how) for name in asked for talk in talks]
+    workers = how.workers if sum(map(_size, jobs)) >= MIN_PARALLEL_TOKENS else 1
+    results: dict[int, JobResult | Answers] = {}
+    for at, result in spread(_do, jobs, workers, _size):
+        results[at] = result
+        if progress is not None:
+            progress(len(results), len(jobs))
+    each = iter(results[at] for at in range(len(jobs)))
+    front = Front({}, {})
+    for budget in budgets:
+        front.done[budget.label] = [cast(JobResult, next(each)) for _ in cases]
+        front.answers[budget.label] = {
+            name: [cast(Answers, next(each)) for _ in talks] for name in asked
+        }
+    return front
 
 
-def listen(job: tuple[Conversation, Measure, str, float]) -> Evidence:
-    """Measure a collector on one conversation."""
-    talk, measure, name, percent = job
-    count = counter()
-    return measure(talk, build(name, count), percent, count)
+def _size(job: Job | Ask) -> int:
+    """About how many tokens a job has to go through."""
+    if isinstance(job, Job):
+        return sum(job.case.prices)
+    return sum(len(turn.text) for turn in job.talk.turns) // 4
+
+
+def _do(job: Job | Ask) -> JobResult | Answers:
+    """Do a job, or take what was kept of it."""
+    if isinstance(job, Job):
+        codes = [own_code(), *map(code_of, job.collectors)]
+        given = (*_given(job), job.case.study.trajectory, job.collectors)
+        return _kept(job.how.folder, name_of("job", codes, given), JobResult, lambda: work(job))
+    codes = [own_code(), code_of(job.collector)]
+    name = name_of("ask", codes, job.talk, job.collector, job.budget)
+    return _kept(job.how.folder, name, Answers, lambda: ask(job))
+
+
+def _given(job: Job) -> tuple[object, ...]:
+    """What the bound of a job depends on."""
+    found = job.case.study
+    steps = [[s.at, s.tail, s.any, s.src] for s in found.steps]
+    pinned = found.trajectory.pinned
+    return steps, pinned, job.case.prices, job.limit, job.src_weight, job.how.nodes
+
+
+def _kept(folder: Path | None, name: str, kind: type[T], make: Callable[[], T]) -> T:
+    """Return what was kept under a name; else make it, and keep it."""
+    found = load(folder, name, kind)
+    if found is None:
+        found = make()
+        save(folder, name, found)
+    return found
+
+
+def ask(job: Ask) -> Answers:
+    """Send a conversation to a collector, and see what it holds for the questions."""
+    talk, count = job.talk, counter()
+    percent = job.budget.share(tokens_of(talk, count))
+    collector = build(job.collector, count, job.how.patience)
+    try:
+        found = blind(talk, collector, percent, count)
+        if not hasattr(collector, "recall"):
+            return Answers(found, None)
+        return Answers(found, recalled(talk, cast(Recalling, collector), percent, count))
+    except NoRecall:
+        return Answers(found, None)
+    except StrategyFailed as error:
+        return Answers(nothing(talk, str(error)), None)
 
 
 def src_weight(cases: Sequence[Case], limits: Sequence[int]) -> float:
@@ -144,7 +264,7 @@ def _drive_all(job: Job) -> JobResult:
             solved = sight.solved
             collector = Clairvoyant(found, sight)
         else:
-            collector = build(name, count, job.patience)
+            collector = build(name, count, job.how.patience)
         steps = drive(found, needed, collector, job.limit, tokens=tokens, reader=reader)
         outcomes[name] = Outcome(found.trajectory.id, tuple(steps))
     return JobResult(outcomes, solved)
@@ -152,32 +272,14 @@ def _drive_all(job: Job) -> JobResult:
 
 def _foresight(job: Job, count: Count) -> Foresight:
     """The clairvoyant's schedule, from what was kept if it is there."""
-    found, prices = job.case.study, job.case.prices
-    steps = [[s.at, s.tail, s.any, s.src] for s in found.steps]
-    given = (steps, found.trajectory.pinned, prices, job.limit, job.src_weight, job.nodes)
-    name = name_of("bound", own_code(), *given)
-    sight = load(job.folder, name, Foresight)
-    if sight is None:
-        sight = foresee(
-            found,
-            prices,
-            job.limit,
-            stub=count(STUB) + PER_MESSAGE,
-            src_weight=job.src_weight,
-            nodes=job.nodes,
-        )
-        save(job.folder, name, sight)
-    return sight
-
-
-__all__ = [
-    "CLAIRVOYANT",
-    "Job",
-    "JobResult",
-    "build",
-    "counter",
-    "run",
-    "run_talks",
-    "src_weight",
-    "work",
-]
+    name = name_of("bound", own_code(), *_given(job))
+    stub, weight = count(STUB) + PER_MESSAGE, job.src_weight
+    case, how = job.case, job.how
+    return _kept(
+        how.folder,
+        name,
+        Foresight,
+        lambda: foresee(
+            case.study, case.prices, job.limit, stub=stub, src_weight=weight, nodes=how.nodes
+        ),
+    )

@@ -17,8 +17,7 @@ from marksweep.replay.clairvoyant import Solved
 from marksweep.replay.datasets import Case
 from marksweep.replay.inputs import Passed
 from marksweep.replay.measures import Figures, Outcome, figures, gap
-from marksweep.replay.runner import JobResult
-from marksweep.replay.sweep_budgets import Answers, Budget, Front
+from marksweep.replay.runner import Answers, Budget, Front, JobResult
 
 DIGITS = 4
 """Decimals kept of a figure."""

@@ -42,11 +42,6 @@ def spread(
         pool.shutdown(cancel_futures=True)  # Its thread must not outlive it: Python could not end.
 
 
-def in_order(found: Iterator[tuple[int, R]]) -> list[R]:
-    """All results, in the order of their jobs."""
-    return [result for _, result in sorted(found, key=lambda each: each[0])]
-
-
 def _quiet() -> None:
     """End without a traceback when the user stops the run, and when the parent process ends."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
