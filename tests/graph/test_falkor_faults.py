@@ -19,7 +19,7 @@ from marksweep.stores.files import is_exposed
 from marksweep.stores.graph.base import GraphQuery
 from marksweep.stores.graph.falkor import FalkorGraphStore, connection, statements
 from marksweep.stores.graph.falkor.server import EmbeddedServer
-from tests.graph.graph_contract import CALLERS, everything, found, shape
+from tests.graph.graph_contract import everything, shape
 from tests.graph.graph_sweep_contract import nodes_of
 from tests.graph.graphs import file, later, note
 from tests.graph.servers import ALWAYS, falkor_options, free_port, fresh_graphs, killable_server
@@ -147,50 +147,31 @@ def test_a_graph_of_a_newer_marksweep_is_refused(falkor_url: str) -> None:
         store.counts("w")
 
 
-def test_a_graph_of_the_first_layout_is_migrated(falkor_url: str) -> None:
+def test_a_graph_from_before_the_first_release_is_refused(falkor_url: str) -> None:
     opened = fresh_graphs(falkor_url)
     with opened() as store:
-        store.put("w", [note("w", "first"), file("w", "src/a.py", {"Shop.open_door": ["knock"]})])
+        store.put("w", [note("w", "x")])
         assert isinstance(store, FalkorGraphStore)
-        store.db.write(
-            "w",
-            ("MATCH (c:Chunk) SET c.words = c.text, c.named = null, c.bare = null", {}),
-            ("MATCH (e:Entity) SET e.bare = null", {}),
-            ("MATCH (w:Workspace) SET w.schema = 1", {}),
-        )
-    with opened() as store:
-        for words in ("doors", "knocking", "src", "Shop.open_door"):
-            assert len(found(store, "w", words)) == 1, words
-        assert [link.source for link in store.links("w", ["knock"], CALLERS)] == ["Shop.open_door"]
-        assert [each.line for each in store.definitions("w", ["open_door"], 9)] == [1]
-        assert shape(store, "w") == (2, 2, 2, 2, 1)
-        store.put("w", [note("w", "second")])
-        assert isinstance(store, FalkorGraphStore)
-        statement = "MATCH (w:Workspace) RETURN w.schema"
-        assert store.query("w", statement, {}) == [(connection.LAYOUT,)]
-        assert shape(store, "w") == (3, 3, 2, 2, 1)
+        store.db.write("w", ("MATCH (w:Workspace) SET w.schema = 3", {}))
+    with opened() as store, pytest.raises(StoreError, match="layout 3, written before"):
+        store.counts("w")
 
 
 def test_what_is_stale_is_known_after_a_restart_from_a_rewritten_file(tmp_path: Path) -> None:
-    old = ("CREATE INDEX FOR (n:Memory) ON (n.stale)", "MATCH (w:Workspace) SET w.schema = 2")
-
     with killable_server(tmp_path, *falkor_options(), *ALWAYS) as server:
         store = FalkorGraphStore(server.url)
-        records = [file("w", f"{name}.py", {name: []}) for name in ("a", "b", "c")]
+        records = [file("w", f"{name}.py", {name: []}) for name in ("a", "b")]
         store.put("w", records)
-        for first, changes in enumerate(((), old)):
-            for change in changes:
-                store.db.write("w", (change, {}))
-            store.db.command("BGREWRITEAOF")
-            manifest = tmp_path / "appendonlydir" / "appendonly.aof.manifest"
-            while f"appendonly.aof.{first + 2}.base.rdb" not in manifest.read_text():
-                time.sleep(0.02)  # The file exists before the server uses it.
-            server.restart()
-            store.close()
-            store = FalkorGraphStore(server.url)
-            assert store.mark_stale("w", [records[first].memory.memory_id]) == 1
-            assert store.counts("w").stale == first + 1
-            assert len(store.search("w", GraphQuery())) == 2 - first
+        store.db.command("BGREWRITEAOF")
+        manifest = tmp_path / "appendonlydir" / "appendonly.aof.manifest"
+        while "appendonly.aof.2.base.rdb" not in manifest.read_text():
+            time.sleep(0.02)  # The file exists before the server uses it.
+        server.restart()
+        store.close()
+        store = FalkorGraphStore(server.url)
+        assert store.mark_stale("w", [records[0].memory.memory_id]) == 1
+        assert store.counts("w").stale == 1
+        assert len(store.search("w", GraphQuery())) == 1
         store.close()
 
 

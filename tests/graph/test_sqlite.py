@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from marksweep.errors import StoreTooNew
+from marksweep.errors import StoreError, StoreTooNew
 from marksweep.stores.graph.base import SCHEMA_VERSION, GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 from tests.graph.graph_contract import (
@@ -65,49 +65,13 @@ DROP INDEX chunk_by_text;
 ALTER TABLE chunk DROP COLUMN text_key;
 PRAGMA user_version = 3;
 """
-"""Turns the fourth layout into the third one."""
-
-SECOND_LAYOUT = """
-ALTER TABLE workspace DROP COLUMN chunks;
-ALTER TABLE memory DROP COLUMN superseded_by;
-ALTER TABLE memory DROP COLUMN superseded_at;
-DROP INDEX memory_path;
-DROP INDEX entity_bare;
-ALTER TABLE entity DROP COLUMN bare;
-DROP INDEX chunk_symbol;
-ALTER TABLE chunk DROP COLUMN bare;
-ALTER TABLE relation DROP COLUMN lines;
-DROP TABLE chunk_words;
-ALTER TABLE chunk_text DROP COLUMN words;
-ALTER TABLE chunk_text DROP COLUMN named;
-ALTER TABLE chunk_text DROP COLUMN placed;
-ALTER TABLE chunk_text ADD COLUMN title TEXT NOT NULL DEFAULT '';
-CREATE VIRTUAL TABLE chunk_words USING fts5(
-    title, text, content='chunk_text', content_rowid='key', tokenize='unicode61 remove_diacritics 0'
-);
-INSERT INTO chunk_words (chunk_words) VALUES ('rebuild');
-PRAGMA user_version = 2;
-"""
-"""Turns the third layout into the second one."""
-
-FIRST_LAYOUT = """
-CREATE TRIGGER chunk_text_added AFTER INSERT ON chunk_text BEGIN
-    INSERT INTO chunk_words (rowid, title, text) VALUES (new.key, new.title, new.text);
-END;
-CREATE TRIGGER chunk_text_gone AFTER DELETE ON chunk_text BEGIN
-    INSERT INTO chunk_words (chunk_words, rowid, title, text)
-    VALUES ('delete', old.key, old.title, old.text);
-END;
-DROP TABLE alias;
-PRAGMA user_version = 1;
-"""
-"""Turns the second layout into the first one."""
+"""Turns the fourth layout into the third one, that of 0.2.0."""
 
 
 @pytest.mark.parametrize(
     "layout",
-    list(accumulate([FOURTH_LAYOUT, THIRD_LAYOUT, SECOND_LAYOUT, FIRST_LAYOUT])),
-    ids=["4", "3", "2", "1"],
+    list(accumulate([FOURTH_LAYOUT, THIRD_LAYOUT])),
+    ids=["4", "3"],
 )
 def test_a_file_of_an_older_layout_is_migrated(tmp_path: Path, layout: str) -> None:
     store = SqliteGraphStore(tmp_path / "graph.db")
@@ -130,6 +94,25 @@ def test_a_file_of_an_older_layout_is_migrated(tmp_path: Path, layout: str) -> N
     with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
         db.execute("INSERT INTO chunk_words (chunk_words) VALUES ('integrity-check')")
+
+
+def test_a_migration_that_fails_leaves_the_old_layout(tmp_path: Path) -> None:
+    SqliteGraphStore(tmp_path / "graph.db").close()
+    with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
+        db.executescript(FOURTH_LAYOUT + THIRD_LAYOUT + "DROP TABLE chunk_words;")
+    with pytest.raises(StoreError, match="chunk_words"):
+        SqliteGraphStore(tmp_path / "graph.db")
+    with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (3,)
+        columns = [name for _, name, *_ in db.execute("PRAGMA table_info (chunk)")]
+    assert "text_key" not in columns
+
+
+def test_a_file_from_before_the_first_release_is_refused(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
+        db.execute("PRAGMA user_version = 2")
+    with pytest.raises(StoreError, match="version 2, written before the first release"):
+        SqliteGraphStore(tmp_path / "graph.db")
 
 
 def test_a_file_of_a_newer_marksweep_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from marksweep.model import Entry, Event
 from marksweep.stores.base import Store
-from marksweep.stores.codec import ENTRY
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.open import open_store
 from marksweep.stores.sqlite import SqliteStore
@@ -117,17 +116,14 @@ def test_what_a_reader_keeps_is_reported_and_goes_when_the_store_is_next_opened(
     store.close()
 
 
-OLDER = """
+NOT_OVERWRITTEN = """
 PRAGMA secure_delete = OFF;
 DELETE FROM segments_words WHERE rowid IN (SELECT row FROM segments WHERE segment_id = 'secret');
 DELETE FROM segments WHERE segment_id = 'secret';
 DELETE FROM stash_words WHERE rowid IN (SELECT row FROM stash WHERE segment_id = 'secret');
 DELETE FROM stash WHERE segment_id = 'secret';
-DROP INDEX journal_by_event;
-ALTER TABLE journal DROP COLUMN at;
-PRAGMA user_version = 2;
 """
-"""Turns a file into what an older version left, on a SQLite that does not overwrite freed pages."""
+"""Turns a file into what a SQLite leaves that does not overwrite freed pages."""
 
 
 def test_what_was_removed_long_ago_goes_too(tmp_path: Path) -> None:
@@ -136,7 +132,7 @@ def test_what_was_removed_long_ago_goes_too(tmp_path: Path) -> None:
     fill(store)
     store.close()
     with closing(sqlite3.connect(path)) as database:
-        database.executescript(OLDER)
+        database.executescript(NOT_OVERWRITTEN)
     again = SqliteStore(path)
     assert again.journal.redact("w", {"secret"}) == 2
     assert holding(tmp_path, SECRET)
@@ -144,28 +140,3 @@ def test_what_was_removed_long_ago_goes_too(tmp_path: Path) -> None:
     assert holding(tmp_path, SECRET) == []
     assert again.stash.count("w") == 40
     again.close()
-
-
-def test_an_entry_of_version_0_1_is_read() -> None:
-    old = (
-        b'{"event":"sweeping","at":"2025-06-01T12:00:00Z","plan_id":"p","plan":{"plan_id":"p",'
-        b'"fingerprint":"f","made_at":"2025-06-01T12:00:00Z","strategy":"scored",'
-        b'"tokens_before":9,"tokens_after":4,"target_tokens":3,"steps":[{"segments":["a"],'
-        b'"action":"compress","tokens":5,"reason":"old","replacement":{"segment_id":"b",'
-        b'"type":"note","created_at":"2025-06-01T12:00:00Z","tokens":2}}],'
-        b'"kept":[{"reason":"pinned","segments":1,"tokens":4}]},'
-        b'"report":{"plan_id":"p","tokens_before":9,"tokens_after":4}}'
-    )
-    for entry in (ENTRY.decode(old), *ENTRY.decode_all([old, old])):
-        assert entry.plan is not None
-        assert entry.report is not None
-        assert (entry.plan.tokens_before, entry.plan.tokens_after, entry.plan.target_size) == (
-            9,
-            4,
-            3,
-        )
-        assert entry.plan.blockers[0].size == 4
-        assert entry.plan.steps[0].size == 5
-        assert entry.plan.steps[0].replacement is not None
-        assert entry.plan.steps[0].replacement.tokens == 2
-        assert entry.report.tokens_freed == 5

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from marksweep.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew
-from marksweep.model import Entry, Event, Stashed
+from marksweep.model import Entry, Event
 from marksweep.stores.base import Query
 from marksweep.stores.database import SYNC_AT_COMMIT
 from marksweep.stores.sqlite import SCHEMA, SqliteStore, search
@@ -53,73 +53,15 @@ def test_the_file_is_in_write_ahead_mode(path: Path, store: SqliteStore) -> None
     database.close()
 
 
-def write_version_1(path: Path) -> None:
-    """Write a file as the first version of the schema did."""
-    database = sqlite3.connect(path)
-    database.executescript(
-        """
-        CREATE TABLE workspaces (workspace INTEGER PRIMARY KEY, name NOT NULL UNIQUE,
-            version INTEGER NOT NULL DEFAULT 0, floor INTEGER NOT NULL DEFAULT 0);
-        CREATE TABLE segments (row INTEGER PRIMARY KEY, workspace INTEGER NOT NULL,
-            segment_id NOT NULL, version INTEGER NOT NULL, created_at INTEGER NOT NULL,
-            touched_at INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE (workspace, segment_id));
-        CREATE INDEX segments_by_version ON segments (workspace, version);
-        CREATE TABLE removed (workspace INTEGER NOT NULL, segment_id NOT NULL,
-            version INTEGER NOT NULL, PRIMARY KEY (workspace, segment_id)) WITHOUT ROWID;
-        CREATE INDEX removed_by_version ON removed (workspace, version);
-        CREATE TABLE stash (row INTEGER PRIMARY KEY, workspace INTEGER NOT NULL, plan_id NOT NULL,
-            segment_id NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER,
-            body BLOB NOT NULL, UNIQUE (workspace, plan_id, segment_id));
-        CREATE INDEX stash_by_segment ON stash (workspace, segment_id);
-        CREATE INDEX stash_expiring ON stash (workspace, expires_at) WHERE expires_at IS NOT NULL;
-        CREATE TABLE journal (workspace INTEGER NOT NULL, seq INTEGER NOT NULL,
-            event TEXT NOT NULL, plan_id NOT NULL, body BLOB NOT NULL, UNIQUE (workspace, seq));
-        CREATE INDEX journal_by_plan ON journal (workspace, plan_id, seq);
-        INSERT INTO workspaces VALUES (1, 'w', 7, 0);
-        INSERT INTO segments VALUES (1 << 40, 1, 'live', 7, 0, 0,
-            CAST('{"segment_id":"live","type":"note","created_at":"2025-06-01T12:00:00Z",'
-                 || '"text":"a zebra lives","last_touched_at":"2025-06-01T12:00:00Z"}' AS BLOB));
-        INSERT INTO stash VALUES (1 << 40, 1, 'p', 'gone', 0, NULL,
-            CAST('{"segment":{"segment_id":"gone","type":"note","text":"a giraffe went",'
-                 || '"created_at":"2025-06-01T12:00:00Z"},"plan_id":"p",'
-                 || '"stashed_at":"2025-06-01T12:00:00Z"}' AS BLOB));
-        PRAGMA user_version = 1;
-        """
-    )
-    database.close()
-
-
-def test_a_file_of_version_1_is_migrated_with_all_its_content(path: Path) -> None:
-    write_version_1(path)
-    store = SqliteStore(path)
-    assert store.segments.changes("w").put == (segment("live", "a zebra lives"),)
-    assert store.segments.changes("w").version == 7
-    (live,) = store.segments.search("w", Query(words="zebra"))
-    assert live.found.segment_id == "live"
-    (gone,) = store.stash.search("w", Query(words="giraffe"))
-    assert gone.found == Stashed(segment("gone", "a giraffe went"), "p", NOON)
-    store.segments.write("w", put=[segment("live", "a lion lives")])
-    assert store.segments.search("w", Query(words="zebra")) == ()
-    store.close()
-    database = sqlite3.connect(path)
-    assert database.execute("PRAGMA user_version").fetchone() == (SCHEMA.version,)
-    database.close()
+def test_a_file_from_before_the_first_release_is_refused_and_left_alone(path: Path) -> None:
     SqliteStore(path).close()
-
-
-def test_a_migration_that_fails_leaves_the_old_version(path: Path) -> None:
-    write_version_1(path)
     database = sqlite3.connect(path)
-    database.execute("UPDATE stash SET body = x'7b'")
-    database.commit()
+    database.execute(f"PRAGMA user_version = {SCHEMA.oldest - 1}")
     database.close()
-    with pytest.raises(StoreCorrupt, match=r"store\.db"):
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=rf"version {SCHEMA.oldest - 1}.*before the first release"):
         SqliteStore(path)
-    database = sqlite3.connect(path)
-    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema")}
-    assert "stash_words" not in tables
-    assert database.execute("PRAGMA user_version").fetchone() == (1,)
-    database.close()
+    assert path.read_bytes() == before
 
 
 def test_a_newer_file_is_refused_and_left_alone(path: Path) -> None:

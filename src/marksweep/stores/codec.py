@@ -7,7 +7,7 @@ escaped by `json`, so that it is read back unchanged.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
@@ -24,11 +24,8 @@ _MICROSECOND = timedelta(microseconds=1)
 class Codec(Generic[Noun]):
     """JSON encoder and decoder for one kind of noun."""
 
-    def __init__(
-        self, kind: type[Noun], renewed: Callable[[object], object] = lambda found: found
-    ) -> None:
+    def __init__(self, kind: type[Noun]) -> None:
         self._kind = kind
-        self._renewed = renewed
         self._encode = msgspec.json.Encoder().encode
         self._decode = msgspec.json.Decoder(kind).decode
         self._decode_list = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
@@ -45,7 +42,7 @@ class Codec(Generic[Noun]):
         try:
             return self._decode(body)
         except msgspec.DecodeError:
-            return msgspec.convert(self._renewed(json.loads(body)), self._kind)
+            return msgspec.convert(json.loads(body), self._kind)
 
     def decode_all(self, bodies: Sequence[bytes]) -> list[Noun]:
         """Decode many nouns at once, which is faster than one by one."""
@@ -55,31 +52,9 @@ class Codec(Generic[Noun]):
             return [self.decode(body) for body in bodies]
 
 
-RENAMED = {
-    "tokens_before": "size_before",
-    "tokens_after": "size_after",
-    "target_tokens": "target_size",
-    "tokens": "size",
-    "kept": "blockers",
-}
-"""Field names of plans and reports in version 0.1, and their current names."""
-
-
-def _renewed(found: object) -> object:
-    """Rename the fields of plans and reports in an entry that version 0.1 wrote."""
-    if isinstance(found, list):
-        return [_renewed(each) for each in found]
-    if not isinstance(found, dict):
-        return found
-    return {
-        RENAMED.get(name, name): value if name == "replacement" else _renewed(value)
-        for name, value in found.items()
-    }
-
-
 SEGMENT = Codec(Segment)
 STASHED = Codec(Stashed)
-ENTRY = Codec(Entry, _renewed)
+ENTRY = Codec(Entry)
 
 
 def microseconds(at: datetime) -> int:

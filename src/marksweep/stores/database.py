@@ -82,6 +82,8 @@ class Schema(NamedTuple):
     """Statements to run on each new connection."""
     words: tuple[str, ...] = ()
     """The tables that are word indexes."""
+    oldest: int = 1
+    """The oldest version that can be migrated: that of the first release."""
 
 
 class Database:
@@ -239,8 +241,6 @@ class Database:
             self._schema.upgrade(database, check_version(database, self.path, self._schema))
             database.execute(WRITE_SCHEMA_VERSION.format(version=version))
             database.commit()
-        except ValueError as error:
-            raise unreadable(self.path, "a row", error) from error
         finally:
             if database.in_transaction:
                 database.rollback()
@@ -306,13 +306,18 @@ class _Connections:
 
 
 def check_version(database: sqlite3.Connection, path: Path, schema: Schema) -> int:
-    """Read the version, and refuse a file that is newer than this code or not marksweep's."""
+    """Read the version, and refuse a file that this code cannot read or that is not marksweep's."""
     found: int
     found, has_tables = database.execute(READ_SCHEMA).fetchone()
     if found > schema.version:
         raise StoreTooNew(
             f"{path}: schema version {found}, written by a newer marksweep; this one knows "
             f"up to {schema.version}. Upgrade marksweep, or open another file."
+        )
+    if 0 < found < schema.oldest:
+        raise StoreError(
+            f"{path}: schema version {found}, written before the first release of marksweep; this "
+            f"one reads from {schema.oldest} on. Nothing was changed. Name another file."
         )
     if found == 0 and has_tables:
         raise StoreCorrupt(

@@ -10,63 +10,32 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from marksweep.stores.base import KEEP_PLANS, PlanRetention
-from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, microseconds
 from marksweep.stores.database import Database, Schema
 from marksweep.stores.files import DATABASE_FILES, LOCK_TIMEOUT, FileLock, total_size
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import unbind
 from marksweep.stores.sqlite.journal import SqliteJournal
-from marksweep.stores.sqlite.search import SEGMENTS, STASH
 from marksweep.stores.sqlite.segments import SqliteSegments
 from marksweep.stores.sqlite.stash import SqliteStash
 
 __all__ = ["SCHEMA", "SqliteJournal", "SqliteSegments", "SqliteStash", "SqliteStore"]
 
 
-def _create_tables(database: sqlite3.Connection) -> None:
+def _create(database: sqlite3.Connection, _: int) -> None:
     for statement in sql.CREATE_TABLES:
         database.execute(statement)
 
 
-def _index_words(database: sqlite3.Connection) -> None:
-    for statement in sql.CREATE_WORD_INDEXES:
-        database.execute(statement)
-    live = database.execute(sql.ALL_SEGMENTS).fetchall()
-    SEGMENTS.add_words(database, ((row, SEGMENT.decode(body)) for row, body in live))
-    stashed = database.execute(sql.ALL_STASHED).fetchall()
-    STASH.add_words(database, ((row, STASHED.decode(body).segment) for row, body in stashed))
-
-
-def _note_times(database: sqlite3.Connection) -> None:
-    for statement in sql.ADD_JOURNAL_TIMES:
-        database.execute(statement)
-    for row, body in database.execute(sql.ALL_ENTRIES).fetchall():
-        database.execute(sql.SET_ENTRY_TIME, (microseconds(ENTRY.decode(body).at), row))
-
-
-STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
-    _create_tables,
-    _index_words,
-    _note_times,
-)
-"""Step n migrates version n to n + 1. Released steps are never changed."""
-
-
-def _upgrade(database: sqlite3.Connection, version: int) -> None:
-    for step in STEPS[version:]:
-        step(database)
-
-
 SCHEMA = Schema(
-    len(STEPS),
-    _upgrade,
+    3,
+    _create,
     settings=(sql.CACHE_MORE, sql.CHECKPOINT_LESS),
     words=("segments_words", "stash_words"),
+    oldest=3,
 )
 
 

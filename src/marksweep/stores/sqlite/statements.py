@@ -26,7 +26,7 @@ CACHE_MORE = "PRAGMA cache_size = -16384"
 CHECKPOINT_LESS = "PRAGMA wal_autocheckpoint = 4000"
 """Let the log grow to 16 MB: a page that is written often is then copied once."""
 
-# Schema, step by step
+# Schema
 
 CREATE_TABLES = (
     """CREATE TABLE workspaces (
@@ -70,14 +70,12 @@ CREATE_TABLES = (
         seq INTEGER NOT NULL,
         event TEXT NOT NULL,
         plan_id NOT NULL,
+        at INTEGER NOT NULL,
         body BLOB NOT NULL,
         UNIQUE (workspace, seq)
     )""",
     "CREATE INDEX journal_by_plan ON journal (workspace, plan_id, seq)",
-)
-"""Version 1: the tables."""
-
-CREATE_WORD_INDEXES = (
+    "CREATE INDEX journal_by_event ON journal (workspace, event, seq, at)",
     "CREATE VIRTUAL TABLE segments_words USING fts5 (words, marks, tokenize = 'ascii')",
     "INSERT INTO segments_words (segments_words, rank) VALUES ('rank', 'bm25(1.0, 0.0)')",
     "INSERT INTO segments_words (segments_words, rank) VALUES ('automerge', 16)",
@@ -85,30 +83,12 @@ CREATE_WORD_INDEXES = (
     "INSERT INTO stash_words (stash_words, rank) VALUES ('rank', 'bm25(1.0, 0.0)')",
     "INSERT INTO stash_words (stash_words, rank) VALUES ('automerge', 16)",
 )
-"""Version 2: word indexes of both, tokenized by `search.words`; FTS5 only splits at spaces.
+"""The tables. Words are tokenized by `search.words`; FTS5 only splits at spaces.
 
 Marks encode filter values (see `search._marks`). They are in the same index as the words, so that
 only rows that pass are ranked; their weight in the ranking is 0. Merging later makes batches 10%
 faster.
 """
-
-ADD_JOURNAL_TIMES = (
-    "ALTER TABLE journal ADD COLUMN at INTEGER NOT NULL DEFAULT 0",
-    "CREATE INDEX journal_by_event ON journal (workspace, event, seq, at)",
-)
-"""Version 3: when each entry was written, so that plans expire."""
-
-ALL_ENTRIES = "SELECT rowid, body FROM journal"
-"""Every entry of every workspace, to set its time."""
-
-SET_ENTRY_TIME = "UPDATE journal SET at = ? WHERE rowid = ?"
-"""Set the time at which an entry was written."""
-
-ALL_SEGMENTS = "SELECT row, body FROM segments ORDER BY row"
-"""Every live segment of every workspace, to index its words."""
-
-ALL_STASHED = "SELECT row, body FROM stash ORDER BY row"
-"""Every stash entry of every workspace, to index its words."""
 
 # Salvage: forwards up to the damage, then backwards up to the damage
 

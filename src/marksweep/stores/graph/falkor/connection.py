@@ -14,11 +14,10 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from marksweep.errors import StoreError, StoreTooNew, not_a_url
-from marksweep.search.ranking import fields
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.driver import FalkorDB, NoBackoff, Retry, redis_errors
 from marksweep.stores.graph.reading import Statements
-from marksweep.stores.graph.rows import Row, bare
+from marksweep.stores.graph.rows import Row
 
 Params = Mapping[str, object]
 Step = tuple[str, Params]
@@ -40,17 +39,10 @@ INDEX_POLL_SECONDS = 0.02
 """How often to check whether a server has finished building its indexes."""
 
 LAYOUT = 4
-"""Version of a graph's layout. Up to 2 there was an index on `stale`; up to 3 words were not
-stemmed."""
-
-REWRITE_BATCH = 500
-"""Chunks whose words are rewritten in one transaction when a layout is migrated."""
+"""Version of a graph's layout: that of the first release."""
 
 PREFIX = "marksweep:"
 """Prefix of marksweep's graph names; the workspace's name follows."""
-
-AS_WISHED = re.compile("already|no such index")
-"""The server's errors for an index that already exists, or no longer does."""
 
 INTERNED = re.compile(r"intern\((.*?)\)")
 """A text that the server stores once. Servers before 4.10 lack this function."""
@@ -163,8 +155,10 @@ class Connection:
         if not found:
             return
         if found < LAYOUT:
-            self._rewrite_words(server, workspace_id)
-            self._lay_out(server, workspace_id)
+            raise StoreError(
+                f"workspace {workspace_id!r} at {self.url} has graph layout {found}, written "
+                "before the first release of marksweep. Name another workspace."
+            )
         self._await_indexes(server, workspace_id)
         try:
             self._read(server, workspace_id, ("RETURN intern('')",), {})
@@ -186,34 +180,17 @@ class Connection:
     def _lay_out(self, server: FalkorDB, workspace_id: str) -> None:
         """Create a graph's indexes, wait until they are in use, and only then record the layout.
 
-        A process that dies midway leaves a graph with no layout or the older one, and the next
-        process continues.
+        A process that dies midway leaves a graph with no layout, and the next process continues.
         """
-        for statement in (*cypher.INDEXES, *cypher.DROPPED_INDEXES):
+        for statement in cypher.INDEXES:
             try:
                 self._transaction(server, workspace_id, (statement, {}))
             except redis_errors.ResponseError as error:
-                if not AS_WISHED.search(str(error)):
+                if "already" not in str(error):
                     raise
         self._await_indexes(server, workspace_id)
         params = {"schema": LAYOUT, "workspace_id": workspace_id}
         self._transaction(server, workspace_id, (cypher.SET_SCHEMA, params))
-
-    def _rewrite_words(self, server: FalkorDB, workspace_id: str) -> None:
-        """Write the search fields of chunks and entities of an older layout, page by page."""
-        for page, rewrite, cells in (
-            (cypher.CHUNKS_TO_REWRITE, cypher.REWRITE_CHUNKS, _chunk_words),
-            (cypher.ENTITIES_TO_REWRITE, cypher.REWRITE_ENTITIES, _entity_words),
-        ):
-            after: object = ""
-            while True:
-                given = {"after": after, "limit": REWRITE_BATCH}
-                (rows,) = self._read(server, workspace_id, (page,), given)
-                if not rows:
-                    break
-                step = (rewrite, {"rows": [cells(row) for row in rows]})
-                self._transaction(server, workspace_id, step)
-                after = rows[-1][0]
 
     def _tried(self, work: Callable[[FalkorDB], Result]) -> Result:
         """Run work, reconnecting with back-off while the server is down.
@@ -340,17 +317,6 @@ class _Wire(Protocol):
     def disconnect(self) -> None:
         """Close the connection."""
         ...
-
-
-def _chunk_words(row: Row) -> list[object]:
-    chunk_id, text, symbol, tags, path = map(str, row)
-    found = fields(text, f"{symbol} {tags}", path)
-    return [chunk_id, *found, bare(symbol), found.length, found.most]
-
-
-def _entity_words(row: Row) -> list[object]:
-    entity_id, name, kind = map(str, row)
-    return [entity_id, bare(name, kind)]
 
 
 def _text(statement: str, params: Params) -> bytes:

@@ -85,21 +85,8 @@ INDEXES = (
         for name in ("named", "placed")
     ),
 )
-DROPPED_INDEXES = ("DROP INDEX ON :Memory(stale)",)
-"""Indexes of older layouts. A boolean index finds nothing after the server restarts from a file
-that it had rewritten: no memory would match as stale or as not stale."""
-CHUNKS_TO_REWRITE = """
-MATCH (c:Chunk) WHERE c.id > $after WITH c ORDER BY c.id LIMIT $limit
-OPTIONAL MATCH (m:Memory)-[:HAS_CHUNK]->(c)
-RETURN c.id, c.text, c.symbol, coalesce(m.tags_json, ''), coalesce(m.relative_path, '')
-ORDER BY c.id"""
-REWRITE_CHUNKS = """
-UNWIND $rows AS r MATCH (c:Chunk {id: r[0]})
-SET c.words = r[1], c.named = r[2], c.placed = r[3], c.bare = r[4], c.length = r[5],
-    c.most = r[6]"""
-ENTITIES_TO_REWRITE = """
-MATCH (e:Entity) WHERE e.id > $after RETURN e.id, e.name, e.type ORDER BY e.id LIMIT $limit"""
-REWRITE_ENTITIES = "UNWIND $rows AS r MATCH (e:Entity {id: r[0]}) SET e.bare = r[1]"
+"""None is on a boolean: such an index finds nothing after the server restarts from a file that it
+had rewritten."""
 UNFINISHED_INDEXES = """
 CALL db.indexes() YIELD status WITH status WHERE status <> 'OPERATIONAL' RETURN count(status)"""
 SCHEMA = "MATCH (w:Workspace) RETURN w.schema"

@@ -46,7 +46,7 @@ class Database(database.Database):
     """A graph's database file. Each call is one transaction, from any thread."""
 
     def __init__(self, path: Path) -> None:
-        schema = Schema(SCHEMA_VERSION, _upgrade, SETTINGS, words=("chunk_words",))
+        schema = Schema(SCHEMA_VERSION, _upgrade, SETTINGS, ("chunk_words",), min(MIGRATIONS))
         super().__init__(path, schema, timeout=BUSY_SECONDS, readers=READERS)
 
     @contextmanager

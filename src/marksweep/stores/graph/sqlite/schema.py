@@ -97,45 +97,6 @@ slow.
 """
 
 MIGRATIONS = {
-    1: """
-DROP TRIGGER chunk_text_added;
-DROP TRIGGER chunk_text_gone;
-CREATE TABLE alias (
-    ws INTEGER NOT NULL, id TEXT NOT NULL, keep TEXT NOT NULL, name TEXT NOT NULL,
-    type TEXT NOT NULL, PRIMARY KEY (ws, id)
-) WITHOUT ROWID;
-""",
-    2: """
-ALTER TABLE workspace ADD COLUMN chunks INTEGER NOT NULL DEFAULT 0;
-UPDATE workspace SET chunks = (SELECT count(*) FROM chunk WHERE chunk.ws = workspace.ws);
-ALTER TABLE memory ADD COLUMN superseded_by TEXT NOT NULL DEFAULT '';
-ALTER TABLE memory ADD COLUMN superseded_at INTEGER;
-ALTER TABLE entity ADD COLUMN bare TEXT NOT NULL DEFAULT '';
-UPDATE entity SET bare = bare_name(name, type);
-CREATE INDEX memory_path ON memory (ws, file_path);
-CREATE INDEX entity_bare ON entity (ws, bare);
-ALTER TABLE chunk ADD COLUMN bare TEXT NOT NULL DEFAULT '';
-UPDATE chunk SET bare = bare_name(symbol, '') WHERE symbol <> '';
-CREATE INDEX chunk_symbol ON chunk (ws, bare) WHERE bare <> '';
-ALTER TABLE relation ADD COLUMN lines TEXT NOT NULL DEFAULT '[]';
-DROP TABLE chunk_words;
-CREATE TABLE chunk_text_3 (
-    key INTEGER PRIMARY KEY, text TEXT NOT NULL, words TEXT NOT NULL DEFAULT '',
-    named TEXT NOT NULL DEFAULT '', placed TEXT NOT NULL DEFAULT ''
-);
-INSERT INTO chunk_text_3 (key, text, words, named, placed)
-SELECT t.key, t.text, marked_words(c.ws, t.text),
-    marked_words(c.ws, c.symbol || coalesce(' ' || m.tags, '')),
-    marked_words(c.ws, coalesce(m.relative_path, ''))
-FROM chunk_text t JOIN chunk c ON c.key = t.key LEFT JOIN memory m ON m.key = c.memory_key;
-DROP TABLE chunk_text;
-ALTER TABLE chunk_text_3 RENAME TO chunk_text;
-CREATE VIRTUAL TABLE chunk_words USING fts5(
-    words, named, placed, content='chunk_text', content_rowid='key', tokenize='ascii'
-);
-INSERT INTO chunk_words (chunk_words, rank) VALUES ('hashsize', 16777216);
-INSERT INTO chunk_words (chunk_words) VALUES ('rebuild');
-""",
     3: """
 ALTER TABLE memory ADD COLUMN expires_at INTEGER;
 ALTER TABLE chunk ADD COLUMN text_key INTEGER NOT NULL DEFAULT 0;
