@@ -28,13 +28,13 @@ class Language(msgspec.Struct, frozen=True):
 
     name: str
     extensions: tuple[str, ...] = ()
-    filenames: tuple[str, ...] = ()
     grammar: str = ""
     """Module and function that return the grammar, as `module:function`; empty: read as text."""
     query: str = ""
+    filenames: tuple[str, ...] = ()
     wrappers: frozenset[str] = frozenset()
     """Node types around a definition that belong to it, such as decorators and `export`."""
-    comments: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ("//", "/*", "*")
     """How a line of comment starts. Comments right above a definition belong to it."""
     capitals_are_classes: bool = False
     """Whether calling a capitalised name creates an object, by this language's convention."""
@@ -315,125 +315,63 @@ LANGUAGES: tuple[Language, ...] = (
     Language(
         "Python",
         (".py", ".pyi", ".pyw"),
-        ("SConstruct", "SConscript"),
         "tree_sitter_python:language",
         PYTHON,
-        frozenset({"decorated_definition"}),
-        ("#",),
+        filenames=("SConstruct", "SConscript"),
+        wrappers=frozenset({"decorated_definition"}),
+        comments=("#",),
         capitals_are_classes=True,
     ),
     Language(
         "JavaScript",
         (".js", ".mjs", ".cjs", ".jsx"),
-        (),
         "tree_sitter_javascript:language",
         JAVASCRIPT,
-        _EXPORT,
-        ("//", "/*", "*"),
+        wrappers=_EXPORT,
     ),
     Language(
         "TypeScript",
         (".ts", ".mts", ".cts"),
-        (),
         "tree_sitter_typescript:language_typescript",
         TYPESCRIPT,
-        _EXPORT,
-        ("//", "/*", "*"),
+        wrappers=_EXPORT,
     ),
+    Language("TSX", (".tsx",), "tree_sitter_typescript:language_tsx", TYPESCRIPT, wrappers=_EXPORT),
     Language(
-        "TSX",
-        (".tsx",),
-        (),
-        "tree_sitter_typescript:language_tsx",
-        TYPESCRIPT,
-        _EXPORT,
-        ("//", "/*", "*"),
+        "Go", (".go",), "tree_sitter_go:language", GO, wrappers=frozenset({"type_declaration"})
     ),
+    Language("Rust", (".rs",), "tree_sitter_rust:language", RUST, comments=("//", "/*", "*", "#[")),
+    Language("Java", (".java",), "tree_sitter_java:language", JAVA, methods_need_no_self=True),
     Language(
-        "Go",
-        (".go",),
-        (),
-        "tree_sitter_go:language",
-        GO,
-        frozenset({"type_declaration"}),
-        ("//", "/*", "*"),
-    ),
-    Language(
-        "Rust",
-        (".rs",),
-        (),
-        "tree_sitter_rust:language",
-        RUST,
-        frozenset(),
-        ("//", "/*", "*", "#["),
-    ),
-    Language(
-        "Java",
-        (".java",),
-        (),
-        "tree_sitter_java:language",
-        JAVA,
-        frozenset(),
-        ("//", "/*", "*"),
-        methods_need_no_self=True,
-    ),
-    Language(
-        "C",
-        (".c", ".h"),
-        (),
-        "tree_sitter_c:language",
-        C,
-        frozenset({"type_definition"}),
-        ("//", "/*", "*"),
+        "C", (".c", ".h"), "tree_sitter_c:language", C, wrappers=frozenset({"type_definition"})
     ),
     Language(
         "C++",
         (".cc", ".cpp", ".cxx", ".c++", ".hh", ".hpp", ".hxx", ".ipp", ".tpp"),
-        (),
         "tree_sitter_cpp:language",
         CPP,
-        frozenset({"type_definition", "template_declaration"}),
-        ("//", "/*", "*"),
+        wrappers=frozenset({"type_definition", "template_declaration"}),
         capitals_are_classes=True,
         methods_need_no_self=True,
     ),
+    Language("C#", (".cs",), "tree_sitter_c_sharp:language", C_SHARP, methods_need_no_self=True),
     Language(
-        "C#",
-        (".cs",),
-        (),
-        "tree_sitter_c_sharp:language",
-        C_SHARP,
-        frozenset(),
-        ("//", "/*", "*"),
-        methods_need_no_self=True,
-    ),
-    Language(
-        "PHP",
-        (".php",),
-        (),
-        "tree_sitter_php:language_php",
-        PHP,
-        frozenset(),
-        ("//", "/*", "*", "#"),
+        "PHP", (".php",), "tree_sitter_php:language_php", PHP, comments=("//", "/*", "*", "#")
     ),
     Language(
         "Ruby",
         (".rb", ".rake"),
-        ("Rakefile", "Gemfile"),
         "tree_sitter_ruby:language",
         RUBY,
-        frozenset(),
-        ("#",),
+        filenames=("Rakefile", "Gemfile"),
+        comments=("#",),
         methods_need_no_self=True,
     ),
     Language(
         "Kotlin",
         (".kt", ".kts"),
-        (),
         "tree_sitter_kotlin:language",
         KOTLIN,
-        frozenset(),
-        ("//", "/*", "*"),
         capitals_are_classes=True,
         methods_need_no_self=True,
         wants_semicolons=True,
@@ -441,22 +379,16 @@ LANGUAGES: tuple[Language, ...] = (
     Language(
         "Swift",
         (".swift",),
-        (),
         "tree_sitter_swift:language",
         SWIFT,
-        frozenset(),
-        ("//", "/*", "*"),
         capitals_are_classes=True,
         methods_need_no_self=True,
     ),
     Language(
         "Scala",
         (".scala", ".sc"),
-        (),
         "tree_sitter_scala:language",
         SCALA,
-        frozenset(),
-        ("//", "/*", "*"),
         capitals_are_classes=True,
         methods_need_no_self=True,
     ),
@@ -469,7 +401,7 @@ LANGUAGES: tuple[Language, ...] = (
     Language("CSS", (".css", ".scss", ".less")),
     Language("SQL", (".sql",)),
     Language("Shell", (".sh", ".bash", ".zsh")),
-    Language("Makefile", (".mk",), ("Makefile", "GNUmakefile")),
+    Language("Makefile", (".mk",), filenames=("Makefile", "GNUmakefile")),
 )
 
 TEXT = Language("Text")
@@ -479,7 +411,6 @@ _BY_NAME = {language.name.casefold(): language for language in (*LANGUAGES, TEXT
 _BY_EXTENSION = {end: language for language in LANGUAGES for end in language.extensions}
 _BY_FILENAME = {name: language for language in LANGUAGES for name in language.filenames}
 _ALSO = {
-    "c++": ("c++",),
     "cpp": ("c++",),
     "csharp": ("c#",),
     "cs": ("c#",),
