@@ -531,7 +531,12 @@ class Conversation:
             pressure = max(Pressure.SOFT, lines.pressure_at(self._heap.size()))
             protection = Protection(self._recent_turns, words_room=words_room(lines.limit))
             context = self._heap.context(protection, pressure, self._clock())
-        return replace(context, target=target, limit=lines.limit if target is None else None)
+        return replace(
+            context,
+            target=target,
+            limit=lines.limit if target is None else None,
+            is_cache_cold=self._cache.is_cold(context.now),
+        )
 
 
 class Intake:

@@ -54,6 +54,8 @@ class PlanningContext:
     """What must not be exceeded, if that is known; the target is at most this."""
     yields: Mapping[int, Yield] = field(default_factory=dict)
     """Which of the roots yield, and how far."""
+    is_cache_cold: bool = False
+    """Whether the provider reads the whole prompt again anyway, wherever it changes."""
 
     @classmethod
     def of(

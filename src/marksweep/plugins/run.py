@@ -191,7 +191,14 @@ class Run:
             roots = declared | roots
             yields = {i: far for i, far in yields.items() if i not in declared}
         context = PlanningContext(
-            self.before, roots, now, self._target, pressure, limit=self._limit, yields=yields
+            self.before,
+            roots,
+            now,
+            self._target,
+            pressure,
+            limit=self._limit,
+            yields=yields,
+            is_cache_cold=self.request.usage.get("is_cache_cold", False),
         )
         if self._notifies and self._target < context.held() <= self._full_target:
             self._notifies = False  # a notice would be what misses the target

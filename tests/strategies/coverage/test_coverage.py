@@ -41,12 +41,39 @@ def history() -> list[Message]:
     ]
 
 
+def sent(limit: int = 10**6) -> tuple[Conversation, list[str]]:
+    """Make a conversation whose prompt is in the provider's cache, and its ids."""
+    talk = Conversation(limit=limit, strategy="coverage")
+    ids = []
+    for message in history():
+        ids += talk.extend([message])
+        if message["role"] != "assistant":
+            assert talk.messages
+    return talk, ids
+
+
 def test_of_two_equal_reads_economy_keeps_the_one_that_is_cached() -> None:
-    talk = Conversation(limit=10**6, strategy="coverage")
-    ids = talk.extend(history())
+    talk, ids = sent()
     plan = talk.plan(talk.tokens - 600)
     assert [step.segments for step in plan.steps] == [(ids[6],)]
     assert "lines of it are in other messages" in plan.steps[0].reason
+
+
+def test_of_two_equal_reads_the_older_goes_while_the_cache_is_cold() -> None:
+    talk, ids = sent()
+    talk.note_cold_cache()
+    plan = talk.plan(talk.tokens - 600)
+    assert [step.segments for step in plan.steps] == [(ids[2],)]
+
+
+def test_of_two_equal_reads_the_older_goes_in_a_window_with_room_for_few_steps() -> None:
+    whole = sent()[0].tokens
+    talk, ids = sent(whole - 600)
+    assert whole - 700 < talk.tokens <= whole - 600, "a small window is used up to its limit"
+    kept = [m["content"] for m in talk.messages if m["role"] == "tool"]
+    assert "[marksweep: " in kept[0]
+    assert kept[1:] == [lines("other"), lines("same")]
+    assert ids[2] in kept[0]
 
 
 def test_an_older_read_goes_first_and_says_why() -> None:

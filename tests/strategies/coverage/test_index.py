@@ -175,26 +175,26 @@ def offer(worth: float, at: int) -> Offer:
 
 def test_quality_sweeps_anywhere() -> None:
     offers = [offer(1.0, at) for at in range(10)]
-    assert choose(offers, [10] * 10, (0, 10), must=15, setting=QUALITY) == 0
+    assert choose(offers, [10] * 10, (0, 10), must=15, reread=QUALITY.reread) == 0
 
 
 def test_economy_stays_near_the_end_if_nothing_better_is_at_the_front() -> None:
     offers = [offer(1.0, at) for at in range(100)]
-    assert choose(offers, [10] * 100, (0, 100), must=20, setting=ECONOMY) >= 50
+    assert choose(offers, [10] * 100, (0, 100), must=20, reread=ECONOMY.reread) >= 50
 
 
 def test_economy_goes_to_the_front_for_what_is_worth_nothing() -> None:
     offers = [offer(0.0 if at < 60 else 50.0, at) for at in range(100)]
-    assert choose(offers, [10] * 100, (0, 100), must=20, setting=ECONOMY) == 0
+    assert choose(offers, [10] * 100, (0, 100), must=20, reread=ECONOMY.reread) == 0
 
 
 def test_economy_goes_as_far_to_the_front_as_it_must_to_free_enough() -> None:
     offers = [offer(1.0, at) for at in range(100)]
-    assert choose(offers, [10] * 100, (0, 100), must=900, setting=ECONOMY) == 0
+    assert choose(offers, [10] * 100, (0, 100), must=900, reread=ECONOMY.reread) == 0
 
 
 def test_nothing_to_offer_means_nothing_to_choose() -> None:
-    assert choose([], [], (0, 0), must=20, setting=ECONOMY) == 0
+    assert choose([], [], (0, 0), must=20, reread=ECONOMY.reread) == 0
 
 
 def test_an_empty_text_has_no_pieces_that_matter() -> None:

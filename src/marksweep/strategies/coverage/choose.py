@@ -68,19 +68,19 @@ def choose(
     span: tuple[int, int],
     *,
     must: int,
-    setting: Setting,
+    reread: float,
 ) -> int:
     """Choose the first message of the cheapest sweep. `offers` are in order of worth, lowest first.
 
     `sizes` are the tokens of all messages in order; those in `span` may go. `must` is how many
-    to free.
+    to free, `reread` what reading a token again costs (see `Setting`).
     """
     start, end = span
-    if not setting.reread or not offers:
+    if not reread or not offers:
         return start
     behind = [*accumulate(reversed(sizes[start:end]), initial=0)][::-1]
     order = offers
-    toll = setting.reread * _median_worth(order)
+    toll = reread * _median_worth(order)
     best: tuple[float, int] | None = None
     for share in FRONTS:
         first = start + bisect_left(behind, -share * behind[0], key=neg)
@@ -146,13 +146,20 @@ class Sweep:
         """What may be dropped, lowest worth first."""
 
     def choose(self, target_tokens: int, setting: Setting) -> int:
-        """Choose where the cut starts: near the end is cheap for the prompt cache."""
+        """Choose where the cut starts: near the end is cheap for the prompt cache.
+
+        Anywhere is as cheap if the cache is cold. It also is the choice if the target is the limit,
+        that is in a window with room for few steps (`Budget.beside`): nearly every request is cut
+        there, and what the cut takes matters more than reading a few thousand tokens again.
+        """
         context = self._context
         must = max(1, context.size - target_tokens)
         if not self._free or self.fixed > target_tokens:
             return 0
         span = self._free[0], self._free[-1] + 1
-        return choose(self._offers, context.sizes, span, must=must, setting=setting)
+        is_free = context.is_cache_cold or target_tokens == context.limit
+        reread = 0.0 if is_free else setting.reread
+        return choose(self._offers, context.sizes, span, must=must, reread=reread)
 
     def rank(self, first: int, must: int, trimmed: Trimmed) -> Iterator[Proposal]:
         """Drop in rounds; after each, propose the new forms of the messages it touched.
