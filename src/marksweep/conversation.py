@@ -64,7 +64,7 @@ from marksweep.stores.checkpoint import get_state, put_state
 from marksweep.stores.memory import store_of
 from marksweep.strategies.last_resort import FitByTrimming
 from marksweep.strategies.registry import Choice, MessageTools, strategy_of
-from marksweep.summarizers.digesting import digesting
+from marksweep.summarizers.digesting import Digester
 from marksweep.summarizers.transcript import transcript
 from marksweep.tokens import count
 
@@ -512,7 +512,7 @@ class Conversation:
 
     def _tools(self) -> MessageTools:
         heap = self._heap
-        digest = digesting(weigh=heap.weigh, render=lambda s: transcript([*map(heap.message, s)]))
+        digest = Digester(weigh=heap.weigh, render=lambda s: transcript([*map(heap.message, s)]))
         limit = lambda: self.budget.limit  # noqa: E731
         return MessageTools(heap.outcomes, digest, heap.texts, heap.trimmed, heap.note, limit)
 

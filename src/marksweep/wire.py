@@ -191,6 +191,16 @@ def address(base: str, path: str) -> str:
     return trimmed if trimmed.endswith(path) else trimmed + path
 
 
+def first_choice(completion: object, model: str) -> dict[str, object]:
+    """Return the message of a chat completion; ModelError if there is none."""
+    choices = completion.get("choices") if isinstance(completion, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    if not isinstance(message, dict):
+        raise ModelError(f"{model} answered in no known form: there is no message in its choices.")
+    return message
+
+
 def key_from(variable: str, url: str) -> str:
     """Read the key for an endpoint from the environment."""
     key = os.environ.get(variable)

@@ -9,7 +9,7 @@ from marksweep.dialects import validate
 from marksweep.model import GCPolicy, Link, Segment
 from marksweep.strategies.hybrid import Hybrid
 from marksweep.strategies.summarize import Summarize
-from marksweep.summarizers.digesting import digesting, weight
+from marksweep.summarizers.digesting import Digester, weight
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SAID = "We decided to skip empty rows in importer.py because upstream sends them. " * 3
@@ -28,7 +28,7 @@ def segment(n: int, text: str) -> Segment:
 
 def test_a_digest_stands_for_its_segments_and_is_lighter() -> None:
     segments = [segment(n, f"{SAID} Step {n}.") for n in range(10)]
-    made = digesting()(segments, ())
+    made = Digester()(segments, ())
     assert made is not None
     assert made.tokens < sum(s.tokens for s in segments)
     assert "skip empty rows" in made.text
@@ -36,12 +36,12 @@ def test_a_digest_stands_for_its_segments_and_is_lighter() -> None:
     assert [r.target for r in made.references if r.link is Link.DERIVED] == [
         f"m{n}" for n in range(10)
     ]
-    again = digesting()(segments, ())
+    again = Digester()(segments, ())
     assert again == made
 
 
 def test_what_would_not_shrink_is_left_alone() -> None:
-    assert digesting()([segment(0, "ok")], ()) is None
+    assert Digester()([segment(0, "ok")], ()) is None
 
 
 def talk(turns: int) -> list[dict[str, object]]:
@@ -53,7 +53,7 @@ def talk(turns: int) -> list[dict[str, object]]:
 
 
 def test_a_conversation_is_kept_short_by_summaries_and_can_be_undone() -> None:
-    for strategy in (Summarize(digesting()), Hybrid(digesting(), middle=38)):
+    for strategy in (Summarize(Digester()), Hybrid(Digester(), middle=38)):
         chat = Conversation(limit=1500, strategy=strategy)
         chat.extend(talk(40))
         before = list(chat._heap.messages())

@@ -16,7 +16,7 @@ from marksweep.dialects import read, written
 from marksweep.errors import ContextOverflow, ModelError
 from marksweep.messages import Message, Role
 from marksweep.session.tools import Tool
-from marksweep.wire import Endpoint, Model, Rejected
+from marksweep.wire import Endpoint, Model, Rejected, first_choice
 
 OVERFLOWS = re.compile(
     r"context[_ ]length[_ ]exceeded|maximum (?:context|prompt|model) length|context window|"
@@ -110,13 +110,10 @@ class OpenAIProvider(Model):
                 for tool in tools
             ]
         plain = _asked(self._endpoint, body)
-        choices = plain.get("choices")
-        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-            raise ModelError(f"{self._model} answered without choices.")
         usage = plain.get("usage")
         details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
         return Answer(
-            _message(choices[0].get("message"), self.dialect),
+            _message(first_choice(plain, self._model), self.dialect),
             Usage(
                 _number(usage, "prompt_tokens") or 0,
                 _number(usage, "completion_tokens") or 0,

@@ -29,7 +29,7 @@ from marksweep.strategies.superseded import Superseded
 from marksweep.strategies.tiers import in_tiers
 from marksweep.strategies.truncate import Truncate
 from marksweep.strategies.unreachable import Unreachable
-from marksweep.summarizers.digesting import digesting
+from marksweep.summarizers.digesting import Digester
 
 TIER = "+"
 """The separator between the names of strategies that are tried in turn."""
@@ -57,7 +57,7 @@ def _one_text(segment: Segment) -> Sequence[Text]:
 
 
 SEGMENT_TOOLS = MessageTools(
-    outcomes=lambda _: (), digest=digesting(), texts=_one_text, trimmed=lambda *_: None
+    outcomes=lambda _: (), digest=Digester(), texts=_one_text, trimmed=lambda *_: None
 )
 """For a heap of plain segments: each is one text, which goes whole."""
 

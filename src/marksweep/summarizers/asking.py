@@ -15,7 +15,7 @@ import msgspec
 from marksweep.errors import BadInput, ModelError, Refused
 from marksweep.summarizers.base import Summarizer, Summary, shrunk
 from marksweep.summarizers.extractive import NAME, Extractive
-from marksweep.wire import MAX_ATTEMPTS, TIMEOUT_SECONDS, Model
+from marksweep.wire import MAX_ATTEMPTS, TIMEOUT_SECONDS, Model, first_choice
 
 CALL_SECONDS = 120.0
 """Seconds a function may take. Shorter gives up on slow ones; longer blocks the caller."""
@@ -90,18 +90,6 @@ def _within(work: Callable[[], object], seconds: float, name: str) -> object:
     return done[0]
 
 
-class _Said(msgspec.Struct):
-    content: str | None = None
-
-
-class _Choice(msgspec.Struct):
-    message: _Said
-
-
-class _Answer(msgspec.Struct):
-    choices: list[_Choice]
-
-
 class EndpointSummarizer(Model):
     """Summarises by asking a model."""
 
@@ -115,7 +103,7 @@ class EndpointSummarizer(Model):
     def summarize(self, conversation: str, previous: str = "") -> Summary:
         """Ask the model; ModelError if it does not answer."""
         system = f"{INSTRUCTION}\n\n{ANCHOR}\n\n{previous}" if previous else INSTRUCTION
-        plain = self._endpoint.post(
+        completion = self._endpoint.post(
             {
                 "model": self._model,
                 "max_tokens": self._most_tokens,
@@ -126,12 +114,8 @@ class EndpointSummarizer(Model):
                 ],
             }
         )
-        try:
-            answer = msgspec.convert(plain, _Answer)
-            text = answer.choices[0].message.content or ""
-        except (msgspec.ValidationError, IndexError) as error:
-            raise ModelError(f"{self._model} answered in no known form: {error}.") from error
-        return shrunk(Summary(text, self._model), conversation)
+        text = first_choice(completion, self._model).get("content")
+        return shrunk(Summary(text if isinstance(text, str) else "", self._model), conversation)
 
 
 class Guarded:

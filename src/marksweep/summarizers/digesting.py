@@ -1,6 +1,6 @@
 """Summaries of segments by their text: what a strategy that summarises needs of any heap.
 
-Conversation(limit=100_000, strategy=Summarize(digesting(my_summarizer)))
+Conversation(limit=100_000, strategy=Summarize(Digester(my_summarizer)))
 """
 
 from __future__ import annotations
@@ -101,15 +101,6 @@ class Digester:
         ids = "\n".join(segment.segment_id for segment in segments)
         name = f"summary-{blake2b(ids.encode(), digest_size=8).hexdigest()}"
         return name, f"[Summary of {count} earlier messages]"
-
-
-def digesting(
-    summarizer: Summarizer | None = None,
-    weigh: Callable[[str], int] = weight,
-    render: Callable[[Sequence[Segment]], str] = texts_of,
-) -> Digester:
-    """Return a function from segments to one that replaces them; None if it is not shorter."""
-    return Digester(summarizer, weigh, render)
 
 
 def _body(summary: Segment) -> str:

@@ -9,10 +9,8 @@ sentence is never rewritten, only cut; nothing that the previous summary says is
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -36,6 +34,9 @@ SHORTEST_SENTENCE = 40
 
 BULLET = "- "
 
+MARKS = (*TALK, *OUTPUT)
+"""How a paragraph starts."""
+
 NAME = "extractive"
 
 
@@ -44,48 +45,45 @@ class Kind(msgspec.Struct, frozen=True):
 
     heading: str
     pattern: re.Pattern[str]
+    """Finds it in small letters."""
     share: float
-    words: tuple[str, ...] = ()
-    """Where given, one of them is in every sentence in small letters that `pattern` finds."""
     in_output: bool = False
     """Whether it is looked for in what tools returned; code is full of words like "must"."""
 
 
-def _of_words(heading: str, words: str, share: float) -> Kind:
-    """A kind that is recognised by words; they may go on, as "decid" does in "decided"."""
-    each = tuple(words.split(", "))
-    pattern = re.compile(r"(?<![a-z])(?:" + "|".join(map(re.escape, each)) + ")", re.IGNORECASE)
-    return Kind(heading, pattern, share, each)
+def _words(words: str) -> re.Pattern[str]:
+    """Find one of these words, which may go on, as "decid" does in "decided"."""
+    return re.compile(rf"(?<![a-z])(?:{words.replace(', ', '|')})")
 
 
 KINDS = (
-    Kind("Asked", re.compile(r"^User: \S"), 0.2, ("user: ",)),
-    _of_words(
+    Kind("Asked", re.compile(r"^user: \S"), 0.2),
+    Kind(
         "Decided",
-        "decid, decision, agreed, chose, choose, instead of, rather than, we will, we'll, i will, "
-        "i'll, let's, must, never, always, because, the fix, fixed by, root cause, conclusion, "
-        "approved, rejected, switched to, going with, settled",
+        _words(
+            "decid, decision, agreed, chose, choose, instead of, rather than, we will, we'll, "
+            "i will, i'll, let's, must, never, always, because, the fix, fixed by, root cause, "
+            "conclusion, approved, rejected, switched to, going with, settled"
+        ),
         0.3,
     ),
     Kind(
         "Went wrong",
         re.compile(
-            r"error\b|exception\b|\btraceback\b|\bfail|\bpanic|\bdenied\b|\bnot found\b|"
-            r"\bno such\b|\btimed? ?out\b|exit (?:code|status) [1-9]|\bcannot\b|\bcould not\b",
-            re.IGNORECASE,
+            r"(?:error|exception)\b|exit (?:code|status) [1-9]|"
+            r"\b(?:traceback\b|fail|panic|denied\b|not found\b|no such\b|timed? ?out\b|cannot\b|"
+            r"could not\b)"
         ),
         0.35,
-        (
-            *("error", "exception", "traceback", "fail", "panic", "denied", "not found"),
-            *("no such", "timed", "timeout", "time out", "exit ", "cannot", "could not"),
-        ),
         in_output=True,
     ),
-    Kind("Asked back", re.compile(r"[?？]\s*$"), 0.3, ("?", "？")),
-    _of_words(
+    Kind("Asked back", re.compile(r"[?？]\s*$"), 0.3),
+    Kind(
         "Open",
-        "todo, fixme, remaining, still need, next step, pending, unclear, open question, blocked, "
-        "not yet",
+        _words(
+            "todo, fixme, remaining, still need, next step, pending, unclear, open question, "
+            "blocked, not yet"
+        ),
         0.4,
     ),
     Kind("Figures", re.compile(r"(?<![\w.])\d"), 0.5, in_output=True),
@@ -93,29 +91,11 @@ KINDS = (
 )
 """In the order in which they are tried and written. A share is of the room still left."""
 
-OUTPUT_KINDS = tuple(kind for kind in KINDS if kind.in_output)
-
-TRIALS = (
-    tuple(kind for kind in OUTPUT_KINDS if not kind.words),
-    OUTPUT_KINDS,
-    tuple(kind for kind in KINDS if not kind.words),
-    KINDS,
-)
-"""Which kinds are tried: on output and on talk, each without a signal word and with one."""
-
-_IS_TELLING, _IS_TALK = 1, 2
-
 _FILE = re.compile(r"(?:~?/|\.{1,2}/)?(?:[\w.-]+/)+[\w.-]*\w|\b[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4}\b")
 _SYMBOL = re.compile(
     r"\b(?:[A-Za-z]\w*\.)*(?:[A-Za-z]+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|\w+(?=\(\)))"
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-CHUNK_CHARS = 1 << 17
-"""Characters that are read at a time.
-
-Few enough to stay in the processor's cache: a very long conversation would be fetched again for
-every pass.
-"""
 NAMES_SHARE = 0.25
 """Share of the room for the names of files, and again for those of symbols."""
 
@@ -131,15 +111,15 @@ class Extractive:
     def summarize(self, conversation: str, previous: str = "") -> Summary:
         """Pick what is worth keeping; Refused if that is not shorter."""
         room = min(MOST_CHARACTERS, int(len(conversation) * MAX_SHARE))
-        sentences = _Sentences(conversation)
-        known = _naming(dict.fromkeys(previous.splitlines()))
+        said = _lines(conversation)
+        words, known = _naming(said), _naming(dict.fromkeys(previous.splitlines()))
         lines: list[str] = []
         for heading, pattern in (("Files", _FILE), ("Symbols", _SYMBOL)):
-            names = _names(sentences.words, known, pattern)
+            names = _names(words, known, pattern)
             line = _fill(f"{heading}: ", names, int(room * NAMES_SHARE))
             lines += [line] if line else []
         room -= sum(len(line) + 1 for line in lines)
-        newest = sentences.sort(previous, room)
+        newest = _sorted(said, previous, room)
         picked = []
         for kind in KINDS:
             section = _section(kind.heading, newest[kind.heading], int(room * kind.share))
@@ -149,127 +129,56 @@ class Extractive:
         return shrunk(Summary("\n".join([*picked, *lines]), NAME), conversation)
 
 
-class _Sentences:
-    """What a conversation says: its sentences in order, and the words that may hold names.
+def _lines(conversation: str) -> dict[str, bool]:
+    """Return each line once, because logs repeat lines, and whether it is conversation.
 
-    It is read a chunk at a time, and little is looked up by its text in all of it: of very many
-    strings, that is what takes long.
+    What a summary lists is read as it was said: so a summary can be summarised again.
     """
-
-    def __init__(self, conversation: str) -> None:
-        self.words: Counter[str] = Counter()
-        self._sentences: list[str] = []
-        self._trials = bytearray()
-        """Which kinds are tried on each sentence."""
-        for lines in _lines(conversation):
-            self.words.update(_naming(lines))
-            sentences, trials = _sentences(lines)
-            self._sentences += sentences
-            self._trials += trials
-
-    def sort(self, previous: str, room: int) -> dict[str, list[str]]:
-        """Assign each sentence to the first kind that matches, once, the newest first.
-
-        Those that the summary before has are left out. Once every kind that is tried has more than
-        its room, none is looked for any further.
-        """
-        found: dict[str, list[str]] = {kind.heading: [] for kind in KINDS}
-        left = {kind.heading: int(room * kind.share) for kind in KINDS}
-        seen = {line.removeprefix(BULLET) for line in previous.splitlines()}
-        trials = [list(kinds) for kinds in TRIALS]
-        for sentence, trial in zip(reversed(self._sentences), reversed(self._trials), strict=True):
-            for kind in trials[trial]:
-                if sentence not in seen and kind.pattern.search(sentence):
-                    seen.add(sentence)
-                    found[kind.heading].append(sentence)
-                    left[kind.heading] -= _room(sentence)
-                    if all(left[each.heading] < 0 for each in trials[trial]):
-                        trials[trial].clear()
-                    break
-        return found
-
-
-def _lines(conversation: str) -> Iterator[dict[str, bool]]:
-    """Yield the lines of each chunk, and whether they are conversation.
-
-    Each line is yielded once, because logs repeat lines by the thousand.
-    """
-    begins: dict[str, bool | None] = {}
-    """For every line that begins a paragraph: True for conversation, False for output."""
+    found: dict[str, bool] = {}
     is_talk = True
     last = None
-    for chunk in _chunks(conversation):
-        found: dict[str, bool] = {}
-        for line in map(_without_bullet, chunk.splitlines()):
-            if line == last:
-                continue
+    for line in conversation.splitlines():
+        if line != last:
             last = line
-            is_new = line not in begins
-            if is_new:
-                is_output = line.startswith(OUTPUT)
-                begins[line] = not is_output if is_output or line.startswith(TALK) else None
-            begun = begins[line]
-            is_talk = is_talk if begun is None else begun
-            if is_new:
-                found[line] = is_talk
-        yield found
+            said = line.removeprefix(BULLET)
+            if said.startswith(MARKS):
+                is_talk = said.startswith(TALK)
+            found.setdefault(said, is_talk)
+    return found
 
 
-def _without_bullet(line: str) -> str:
-    """Read what a summary lists as it was said: so a summary can be summarised again."""
-    return line.removeprefix(BULLET)
+def _sorted(lines: dict[str, bool], previous: str, room: int) -> dict[str, list[str]]:
+    """Assign each sentence to the first kind that matches, once, the newest first.
 
-
-def _sentences(lines: Mapping[str, bool]) -> tuple[list[str], bytearray]:
-    """Yield the sentences and the lines of output, and which kinds to try on each."""
-    sentences: list[str] = []
-    trials = bytearray()
-    for line, is_talk in lines.items():
-        squeezed = " ".join(line.split())
-        for sentence in _split(squeezed) if is_talk else (squeezed,):
-            if len(sentence) > 2:
-                sentences.append(_cut(sentence, LONGEST_SENTENCE))
-                trials.append(_IS_TALK if is_talk else 0)
-    for trial, kinds in ((_IS_TALK, KINDS), (0, OUTPUT_KINDS)):
-        asked = [number for number, each in enumerate(trials) if each == trial]
-        for at in _telling([sentences[number] for number in asked], kinds):
-            trials[asked[at]] |= _IS_TELLING
-    return sentences, trials
-
-
-def _chunks(text: str) -> Iterator[str]:
-    """Yield a text in chunks of whole lines."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start + CHUNK_CHARS) + 1 or len(text)
-        yield text[start:end]
-        start = end
-
-
-def _split(line: str) -> Sequence[str]:
-    """Split a line without runs of blanks into sentences."""
-    if line.isascii() and ". " not in line and "! " not in line and "? " not in line:
-        return (line,)
-    return [sentence.strip() for sentence in _SENTENCE.split(line)]
-
-
-def _telling(sentences: Sequence[str], kinds: tuple[Kind, ...]) -> Iterator[int]:
-    """Return the numbers of the sentences that have a word of these kinds.
-
-    Each word is looked for in many sentences at once, which is several times as fast as looking
-    for all words in each: most words are in few sentences.
+    Those that the summary before has are left out. A kind with more than its room is looked for
+    only on behalf of those after it.
     """
-    lowered = "\n".join(sentences).lower()
-    lengths = [len(sentence) + 1 for sentence in sentences]
-    if not lowered.isascii():  # A few letters of other scripts grow longer.
-        lengths = [len(sentence.lower()) + 1 for sentence in sentences]
-    ends = list(accumulate(lengths))
-    for word in dict.fromkeys(word for kind in kinds for word in kind.words):
-        at = lowered.find(word)
-        while at >= 0:
-            number = bisect_right(ends, at)
-            yield number
-            at = lowered.find(word, ends[number])
+    found: dict[str, list[str]] = {kind.heading: [] for kind in KINDS}
+    left = {kind.heading: int(room * kind.share) for kind in KINDS}
+    seen = {line.removeprefix(BULLET) for line in previous.splitlines()}
+    in_talk = list(KINDS)
+    in_output = [kind for kind in KINDS if kind.in_output]
+    for line, is_talk in reversed(lines.items()):
+        kinds = in_talk if is_talk else in_output
+        for sentence in _sentences(line, is_talk) if kinds else ():
+            if len(sentence) <= 2 or sentence in seen:
+                continue
+            lowered = sentence.lower()
+            kind = next((kind for kind in kinds if kind.pattern.search(lowered)), None)
+            if kind is not None:
+                seen.add(sentence)
+                found[kind.heading].append(sentence)
+                left[kind.heading] -= _room(sentence)
+                while kinds and left[kinds[-1].heading] < 0:
+                    kinds.pop()
+    return found
+
+
+def _sentences(line: str, is_talk: bool) -> Iterator[str]:
+    """Split a line into sentences, the last first; output is not split."""
+    squeezed = " ".join(line.split())
+    for sentence in reversed(_SENTENCE.split(squeezed)) if is_talk else (squeezed,):
+        yield _cut(sentence.strip(), LONGEST_SENTENCE)
 
 
 def _cut(sentence: str, length: int) -> str:
