@@ -238,8 +238,10 @@ class Database:
             return
         database.execute(BEGIN_WRITING)
         try:
-            self._schema.upgrade(database, check_version(database, self.path, self._schema))
-            database.execute(WRITE_SCHEMA_VERSION.format(version=version))
+            found = check_version(database, self.path, self._schema)
+            if found < version:  # else another process was faster
+                self._schema.upgrade(database, found)
+                database.execute(WRITE_SCHEMA_VERSION.format(version=version))
             database.commit()
         finally:
             if database.in_transaction:
