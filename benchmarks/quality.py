@@ -26,7 +26,7 @@ from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.catalog import CLAIRVOYANT, ECONOMY, QUALITY, REFERENCES, TRUNCATE
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import CONVERSATIONS, Case, folder, load
-from marksweep.replay.measures import Figures, Gap, Outcome, figures, gap
+from marksweep.replay.measures import Figures, Gap, Outcome, Times, figures, gap
 from marksweep.replay.records import read_conversations
 from marksweep.replay.runner import Budget, How, JobResult
 from marksweep.replay.runner import run as run_at
@@ -117,7 +117,7 @@ def costs(sets: dict[str, list[Case]], budget: int) -> None:
             broken = sum(ours.violations.values())
             cells.append(
                 f"{ratio:.2f} × {DEEP}, {ours.cost:.2f} × none; rewritten {ours.rewrites:.0f} %; "
-                f"recall {ours.nr:.1f}; {broken} violations"
+                f"recall {ours.recall:.1f}; {broken} violations"
             )
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
@@ -168,10 +168,11 @@ def cell(figure: Figures, closed: Gap) -> str:
     if closed.percent is not None:
         room = f"{closed.percent:+.0f} [{closed.low:.0f}, {closed.high:.0f}]"
     broken = "".join(f"; {n} × {rule}" for rule, n in figure.violations.items())
+    times = figure.times or Times(0.0, 0.0, 0.0)
     return (
-        f"{figure.nr:.1f} ({figure.nr_any:.0f}/{figure.nr_src:.0f}), {room}; churn "
+        f"{figure.recall:.1f} ({figure.recall_any:.0f}/{figure.recall_src:.0f}), {room}; churn "
         f"{figure.churn:.0f}, rewritten {figure.rewrites:.0f} %; cost {figure.cost:.2f}; "
-        f"{figure.ms_mean:.1f} ms, at most {figure.ms_max:.0f}{broken}"
+        f"{times.mean:.1f} ms, at most {times.max:.0f}{broken}"
     )
 
 

@@ -24,7 +24,6 @@ from marksweep.cli.config import Checked, Trusted
 from marksweep.cli.doctor import Check
 from marksweep.cli.memory_group import BackupFile, MemoryPins, Migrated
 from marksweep.cli.prune import Erased
-from marksweep.cli.replay import Replayed
 from marksweep.cli.store import StoreFile
 from marksweep.cli.working_set import Pinned, Put, Restored, Shortened, Undone, Why
 from marksweep.dialects import Finding
@@ -40,6 +39,7 @@ from marksweep.mcp.agent_tools import TextTool
 from marksweep.mcp.app import ALL, build_server
 from marksweep.mcp.server_state import ServerState, ToolSet
 from marksweep.model import Entry, Plan, Report, Segment, Stashed
+from marksweep.replay import Replayed
 from marksweep.settings import Settings
 from marksweep.stores.graph.base import Nodes
 

@@ -74,7 +74,8 @@ def main() -> int:
             outcomes = [each.outcomes[strategy] for each in done]
             found = figures(outcomes)
             steps = sum(len(outcome.steps) for outcome in outcomes)
-            _print(label, outcomes, found.ms_mean, steps - found.violations.get(UNPAIRED, 0))
+            mean_ms = found.times.mean if found.times else 0.0
+            _print(label, outcomes, mean_ms, steps - found.violations.get(UNPAIRED, 0))
         for label, (driver, argument) in PEERS.items():
             try:
                 _print(label, *peer(some, driver, argument))
@@ -93,7 +94,7 @@ def _print(label: str, outcomes: Sequence[Outcome], milliseconds: float, paired:
         f"{share:.0%}",
         f"{paired} of {steps}",
         f"{valid}{f' ({broken})' if broken else ''}",
-        f"{found.nr:.1f}",
+        f"{found.recall:.1f}",
         f"{found.cost:.2f}",
         f"{found.rewrites:.0f} %",
         f"{milliseconds:.1f}",

@@ -10,7 +10,7 @@ from marksweep.cli.demo import recorded
 from marksweep.replay import catalog
 from marksweep.replay.inputs import Inputs
 from marksweep.replay.records import Trajectory, Wire
-from marksweep.replay.report import Report, Request, replay
+from marksweep.replay.report import Replayed, Request, replay
 
 
 def system(text: str) -> Wire:
@@ -119,7 +119,7 @@ def sample_trajectory() -> Trajectory:
     return Trajectory("harbor-refunds", tuple(recorded()), 2)
 
 
-def replay_sample() -> Report:
+def replay_sample() -> Replayed:
     """Replay it at a few budgets."""
     strategies = ("coverage", "coverage_quality", catalog.TRUNCATE, "mask last 10", "GDSF")
     # The most that a single short transcript can require of the recommended setting.

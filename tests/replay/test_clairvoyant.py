@@ -29,7 +29,7 @@ def solve(found: Study, limit: int) -> Foresight:
 def nr(found: Study, collector: Collector, limit: int) -> float:
     steps = drive(found, proofs(found), collector, limit, tokens=Pricer(by_words), reader=Reader())
     assert [s.violation for s in steps] == [None] * len(steps)
-    return figures([Outcome("t", tuple(steps))]).nr
+    return figures([Outcome("t", tuple(steps))]).recall
 
 
 def test_it_keeps_just_what_is_needed() -> None:

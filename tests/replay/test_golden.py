@@ -44,7 +44,7 @@ def test_a_story_counted_by_hand() -> None:
     assert [step.src for step in low.steps] == [None, None, 1.0, 0.0]
     assert [step.any for step in high.steps] == [None, None, 1.0, 1.0]
     assert sight.solved is Solved.EXACT
-    assert figures([low]).nr == 50.0
+    assert figures([low]).recall == 50.0
     assert gap([low], [low], [high]).percent == 0.0
     assert gap([high], [low], [high]).percent == 100.0
     # step 6: 2 goes, so 3 is read again; step 8: 3 and 4 go, so 5 is

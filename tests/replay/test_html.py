@@ -12,7 +12,7 @@ from marksweep.replay.catalog import CLAIRVOYANT
 from marksweep.replay.html import page
 from marksweep.replay.html_front import front
 from marksweep.replay.inputs import Passed
-from marksweep.replay.report import Report
+from marksweep.replay.report import Replayed
 from marksweep.replay.table import timeless
 from tests.replay.stories import replay_sample
 
@@ -20,12 +20,12 @@ VOID = {"meta", "input", "br", "link", "img", "wbr"}
 
 
 @pytest.fixture(scope="module")
-def found() -> Report:
+def found() -> Replayed:
     return replay_sample()
 
 
 @pytest.fixture(scope="module")
-def report(found: Report) -> str:
+def report(found: Replayed) -> str:
     return page(timeless(found.result), found.chosen, found.timelines)
 
 
@@ -75,20 +75,20 @@ def test_it_refers_to_nothing_outside_itself(report: str) -> None:
     assert "default-src 'none'" in report
 
 
-def test_every_row_is_in_the_table_with_its_figures(found: Report, report: str) -> None:
+def test_every_row_is_in_the_table_with_its_figures(found: Replayed, report: str) -> None:
     table = report[report.index('id="figures"') : report.index('id="timeline"')]
     assert table.count('<th scope="row">') == len(found.result.rows)
     for row in found.result.rows:
         assert f">{row.recall:.1f}</td><td>{row.cost:.2f}</td>" in table
 
 
-def test_every_row_is_a_mark_in_both_pictures(found: Report, report: str) -> None:
+def test_every_row_is_a_mark_in_both_pictures(found: Replayed, report: str) -> None:
     for row in found.result.rows:
         said = f"{row.strategy} at {row.budget}: recall {row.recall:.1f} %, cost {row.cost:.2f}"
         assert report.count(f"<title>{said}</title>") == 2
 
 
-def test_the_recommended_code_and_command_are_there(found: Report, report: str) -> None:
+def test_the_recommended_code_and_command_are_there(found: Replayed, report: str) -> None:
     assert found.chosen is not None
     assert f"{found.chosen.limit_tokens:_}" in found.chosen.code
     first = found.chosen.code.split("\n")[0]
@@ -96,7 +96,7 @@ def test_the_recommended_code_and_command_are_there(found: Report, report: str) 
     assert "marksweep tune" in report
 
 
-def test_the_front_holds_what_no_online_setting_beats(found: Report) -> None:
+def test_the_front_holds_what_no_online_setting_beats(found: Replayed) -> None:
     best = front(found.result.rows)
     online = [row for row in found.result.rows if row.strategy != CLAIRVOYANT]
     assert best
@@ -111,7 +111,7 @@ def test_the_front_holds_what_no_online_setting_beats(found: Report) -> None:
         assert on_front is not beaten
 
 
-def test_what_a_transcript_says_cannot_become_markup(found: Report) -> None:
+def test_what_a_transcript_says_cannot_become_markup(found: Replayed) -> None:
     evil = "</script><script>alert(1)</script><b>"
     timeline = found.timelines[0]
     moments = tuple(msgspec.structs.replace(moment, action=evil) for moment in timeline.moments)
@@ -124,7 +124,7 @@ def test_what_a_transcript_says_cannot_become_markup(found: Report) -> None:
     parsed(written)
 
 
-def test_nothing_to_recommend_and_no_timeline_is_a_page_too(found: Report) -> None:
+def test_nothing_to_recommend_and_no_timeline_is_a_page_too(found: Replayed) -> None:
     assert found.chosen is not None
     bare = page(found.result, None, ())
     parsed(bare)
@@ -132,12 +132,12 @@ def test_nothing_to_recommend_and_no_timeline_is_a_page_too(found: Report) -> No
     assert len(bare) < len(page(found.result, found.chosen, found.timelines))
 
 
-def test_times_are_in_it_only_if_kept(found: Report, report: str) -> None:
+def test_times_are_in_it_only_if_kept(found: Replayed, report: str) -> None:
     assert '<th scope="col">ms</th>' not in report
     assert '<th scope="col">ms</th>' in page(found.result, found.chosen)
 
 
-def test_a_strategy_that_broke_a_rule_is_named_and_is_not_in_the_picture(found: Report) -> None:
+def test_a_strategy_that_broke_a_rule_is_named_and_is_not_in_the_picture(found: Replayed) -> None:
     first, *others = found.result.rows
     bad = msgspec.structs.replace(
         first,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from marksweep.replay.html import page
-from marksweep.replay.report import Report
+from marksweep.replay.report import Replayed
 from marksweep.replay.table import timeless
 from tests.replay.browser import Browser, Pixel
 from tests.replay.stories import replay_sample
@@ -52,12 +52,12 @@ addEventListener("load", () => {{
 
 
 @pytest.fixture(scope="module")
-def found() -> Report:
+def found() -> Replayed:
     return replay_sample()
 
 
 @pytest.fixture(scope="module")
-def report(found: Report) -> str:
+def report(found: Replayed) -> str:
     return page(timeless(found.result), found.chosen, found.timelines)
 
 
@@ -115,7 +115,7 @@ def test_the_largest_cuts_are_seen_before_and_after_with_what_was_missed_and_wha
 
 
 def test_each_miss_says_what_and_when_it_was_last_in_context(
-    found: Report, report: str, browser: Browser, tmp_path: Path
+    found: Replayed, report: str, browser: Browser, tmp_path: Path
 ) -> None:
     seen = browser.elements(put(tmp_path, "report.html", report))
     table = re.search(r'<table class="stack">.*?</table>', seen, re.DOTALL)

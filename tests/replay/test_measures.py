@@ -38,7 +38,7 @@ def outcome(*steps: StepResult, name: str = "t") -> Outcome:
 
 def test_need_recall_is_the_mean_of_both_halves_over_their_own_steps() -> None:
     got = figures([outcome(step(1.0, 0.5), step(0.0, None)), outcome(step(None, None))])
-    assert (got.nr_any, got.nr_src, got.nr) == (50.0, 50.0, 50.0)
+    assert (got.recall_any, got.recall_src, got.recall) == (50.0, 50.0, 50.0)
     assert got.need_steps == 2
     assert got.cost == pytest.approx(0.5)
     assert got.churn == 3

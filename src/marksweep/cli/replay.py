@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import click
 import msgspec
@@ -44,11 +44,18 @@ from marksweep.replay.recommend import (
     settings_file,
 )
 from marksweep.replay.records import Conversation, read_conversations
-from marksweep.replay.report import BUDGETS, MAX_TRANSCRIPTS, Report, Request, replay, replay_cases
+from marksweep.replay.report import (
+    BUDGETS,
+    MAX_TRANSCRIPTS,
+    Replayed,
+    Request,
+    replay,
+    replay_cases,
+)
 from marksweep.replay.runner import Budget, How
 from marksweep.replay.sandbox import CALL_SECONDS
 from marksweep.replay.table import Result, Row, timeless
-from marksweep.replay.timeline import Timeline, most_missed
+from marksweep.replay.timeline import most_missed
 from marksweep.settings.layers import FILES, FOLDER
 from marksweep.strategies.registry import DEAR
 
@@ -56,146 +63,86 @@ TUNED = ("10%", "20%", "35%", "50%", "75%")
 """Budgets that `tune` tries."""
 
 Command = Callable[..., Any]
+Given = dict[str, Any]
+"""The options as click passes them."""
 
-
-class Given(TypedDict):
-    """The options as click passes them."""
-
-    strategies: tuple[str, ...]
-    budgets: tuple[str, ...]
-    enough: float
-    trace: str | None
-    dialect: str | None
-    sets: tuple[str, ...]
-    extractor: str
-    answers: bool
-    most: int
-    keep: Path | None
-    workers: int | None
-    solver_nodes: int
-    patience: float
-    times: bool
-    model: str
-    price: str | None
-
-
-def with_budgets(given: Given, budgets: tuple[str, ...]) -> Given:
-    """The options, with these budgets if none was named."""
-    return {**given, "budgets": given["budgets"] or budgets}
-
-
-def request_of(paths: Sequence[str], given: Given) -> Request:
-    """What the options ask for; names and sizes are checked before any work."""
-    for budget in given["budgets"]:
-        Budget.of(budget)
-    return Request(
-        strategies=tuple(map(catalog.canonical, given["strategies"])) or catalog.DEFAULT,
-        budgets=given["budgets"] or BUDGETS,
-        enough=given["enough"],
-        extractor=given["extractor"],
-        answers=given["answers"],
-        most=given["most"],
-        how=How(
-            workers=given["workers"] or os.cpu_count() or 1,
-            nodes=given["solver_nodes"],
-            patience=given["patience"],
-            folder=given["keep"],
-        ),
-        price=price_of(given["model"], given["price"]),
-        trace=given["trace"],
-        source=shlex.join(paths) or "PATH",
-    )
+OPTIONS = (
+    click.argument("paths", nargs=-1),
+    click.option(
+        "-s",
+        "--strategy",
+        "strategies",
+        multiple=True,
+        help="coverage, mask+truncate:spare=5, gc_hybrid, my.module:Name …; repeatable. "
+        f"coverage_quality {DEAR}.",
+    ),
+    click.option("-b", "--budget", "budgets", multiple=True, help="32k or 25%; repeatable."),
+    click.option(
+        "--recall",
+        "enough",
+        default=WANTED_RECALL_PERCENT,
+        show_default=True,
+        type=click.FloatRange(0, 100),
+        help="Percent of what is needed that the recommended setting should keep.",
+    ),
+    click.option("--html", type=click.Path(path_type=Path), help="Write a report for a browser."),
+    click.option("--trace", metavar="NAME", help="Transcript for the report's timeline."),
+    click.option("--dialect", help="The format; detected if left out."),
+    click.option("--set", "sets", multiple=True, help="Without PATHS: a set in MARKSWEEP_DATA."),
+    click.option(
+        "--extractor",
+        type=click.Choice(list(EXTRACTORS)),
+        default="names",
+        show_default=True,
+        help="What counts as needed again.",
+    ),
+    click.option("--answers", is_flag=True, help="Count numbers in plain answers as needed, too."),
+    click.option(
+        "--most",
+        default=MAX_TRANSCRIPTS,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Maximum number of transcripts; of more, a fixed sample is taken.",
+    ),
+    click.option(
+        "--keep",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Keep finished work here, and continue from it.",
+    ),
+    click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one per core]"),
+    click.option(
+        "--solver-nodes",
+        default=MAX_NODES,
+        show_default=True,
+        type=click.IntRange(0),
+        help="Effort for the exact bound, per transcript and budget; 0: greedy.",
+    ),
+    click.option(
+        "--patience",
+        default=CALL_SECONDS,
+        show_default=True,
+        type=click.FloatRange(0, min_open=True),
+        help="Time limit for one call of your own plugin or strategy, in seconds.",
+    ),
+    click.option(
+        "--times", is_flag=True, help="Include times in JSON and HTML; they vary from run to run."
+    ),
+    price_options,
+    json_option,
+)
+"""What both commands take."""
 
 
 def shared(function: Command) -> Command:
     """Add the options that both commands have."""
-    for option in reversed(
-        (
-            click.argument("paths", nargs=-1),
-            click.option(
-                "-s",
-                "--strategy",
-                "strategies",
-                multiple=True,
-                help="coverage, mask+truncate:spare=5, gc_hybrid, my.module:Name …; repeatable. "
-                f"coverage_quality {DEAR}.",
-            ),
-            click.option(
-                "-b", "--budget", "budgets", multiple=True, help="32k or 25%; repeatable."
-            ),
-            click.option(
-                "--recall",
-                "enough",
-                default=WANTED_RECALL_PERCENT,
-                show_default=True,
-                type=click.FloatRange(0, 100),
-                help="Percent of what is needed that the recommended setting should keep.",
-            ),
-            click.option(
-                "--html", type=click.Path(path_type=Path), help="Write a report for a browser."
-            ),
-            click.option("--trace", metavar="NAME", help="Transcript for the report's timeline."),
-            click.option("--dialect", help="The format; detected if left out."),
-            click.option(
-                "--set", "sets", multiple=True, help="Without PATHS: a set in MARKSWEEP_DATA."
-            ),
-            click.option(
-                "--extractor",
-                type=click.Choice(list(EXTRACTORS)),
-                default="names",
-                show_default=True,
-                help="What counts as needed again.",
-            ),
-            click.option(
-                "--answers", is_flag=True, help="Count numbers in plain answers as needed, too."
-            ),
-            click.option(
-                "--most",
-                default=MAX_TRANSCRIPTS,
-                show_default=True,
-                type=click.IntRange(1),
-                help="Maximum number of transcripts; of more, a fixed sample is taken.",
-            ),
-            click.option(
-                "--keep",
-                type=click.Path(path_type=Path, file_okay=False),
-                help="Keep finished work here, and continue from it.",
-            ),
-            click.option(
-                "--workers", type=click.IntRange(1), help="Processes.  [default: one per core]"
-            ),
-            click.option(
-                "--solver-nodes",
-                default=MAX_NODES,
-                show_default=True,
-                type=click.IntRange(0),
-                help="Effort for the exact bound, per transcript and budget; 0: greedy.",
-            ),
-            click.option(
-                "--patience",
-                default=CALL_SECONDS,
-                show_default=True,
-                type=click.FloatRange(0, min_open=True),
-                help="Time limit for one call of your own plugin or strategy, in seconds.",
-            ),
-            click.option(
-                "--times",
-                is_flag=True,
-                help="Include times in JSON and HTML; they vary from run to run.",
-            ),
-            price_options,
-            json_option,
-        )
-    ):
+    for option in reversed(OPTIONS):
         function = option(function)
     return function
 
 
 @make_command("replay")
 @shared
-def command(
-    paths: tuple[str, ...], html: Path | None, as_json: bool, **given: Unpack[Given]
-) -> None:
+def command(paths: tuple[str, ...], html: Path | None, as_json: bool, **given: Any) -> None:  # noqa: ANN401
     """Show how strategies would have done on recorded transcripts. Nothing is sent anywhere.
 
     PATHS are files, folders or patterns of transcripts in any format (Claude Code and Codex logs,
@@ -207,15 +154,11 @@ def command(
     if html is not None:
         _check_one(paths, given["sets"])
     found = _run(paths, given)
+    written = {name: _written(each, given) for name, each in found.items()}
     if html is not None:
-        _write_html(html, found, times=given["times"])
+        _write_html(html, next(iter(written.values())))
     looks = None if as_json else Group(*(shown(name, each) for name, each in found.items()))
-    plain = {name: _plain(each, times=given["times"]) for name, each in found.items()}
-    emit(
-        plain[""] if len(plain) == 1 and "" in plain else plain,
-        looks,
-        as_json=as_json,
-    )
+    emit(written.get("", written), looks, as_json=as_json)
     if html is not None and not as_json:
         click.echo(f"The report is in {html}.")
 
@@ -235,7 +178,7 @@ def tune(
     as_json: bool,
     output: Path | None,
     yes: bool,
-    **given: Unpack[Given],
+    **given: Any,  # noqa: ANN401
 ) -> None:
     """Find the best setting for your transcripts; write it to a settings file with the evidence.
 
@@ -245,17 +188,17 @@ def tune(
     """
     _check_one(paths, given["sets"])
     path = output or _settings_path()
-    found = _run(paths, with_budgets(given, TUNED), writable)
+    found = _run(paths, {**given, "budgets": given["budgets"] or TUNED}, writable)
     report = next(iter(found.values()))
     if report.chosen is None:
         raise BadInput(
             "no strategy that was replayed can be written to a settings file: they are references, "
             "plugins or your own, or broke a rule. Name others with -s."
         )
+    written = _written(report, given)
     if html is not None:
-        _write_html(html, found, times=given["times"])
-    plain = _plain(report, times=given["times"])
-    emit(plain, None if as_json else shown("", report), as_json=as_json)
+        _write_html(html, written)
+    emit(written, None if as_json else shown("", report), as_json=as_json)
     before = path.read_text("utf-8") if path.exists() else ""
     text = settings_file(report.chosen, report.result, before)
     if before == text:
@@ -284,9 +227,28 @@ def _settings_path() -> Path:
 
 def _run(
     paths: Sequence[str], given: Given, usable_as: Callable[[str], bool] = is_usable
-) -> dict[str, Report]:
-    """Replay what the options say, by name of the set."""
-    request = msgspec.structs.replace(request_of(paths, given), usable_as=usable_as)
+) -> dict[str, Replayed]:
+    """Replay what the options say, by name of the set; names and sizes are checked first."""
+    for budget in given["budgets"]:
+        Budget.of(budget)
+    request = Request(
+        strategies=tuple(map(catalog.canonical, given["strategies"])) or catalog.DEFAULT,
+        budgets=given["budgets"] or BUDGETS,
+        enough=given["enough"],
+        extractor=given["extractor"],
+        answers=given["answers"],
+        most=given["most"],
+        how=How(
+            workers=given["workers"] or os.cpu_count() or 1,
+            nodes=given["solver_nodes"],
+            patience=given["patience"],
+            folder=given["keep"],
+        ),
+        price=price_of(given["model"], given["price"]),
+        trace=given["trace"],
+        source=shlex.join(paths) or "PATH",
+        usable_as=usable_as,
+    )
     try:
         if paths:
             inputs = gather(paths, given["dialect"], leave_out=given["keep"])
@@ -294,11 +256,8 @@ def _run(
                 return {"": replay(inputs, request, lambda done, jobs: advance(done, jobs, ""))}
         return _recorded(given["sets"], request)
     except KeyboardInterrupt:
-        kept = (
-            ""
-            if request.how.folder is None
-            else f" Finished work is in {request.how.folder}; run it again."
-        )
+        folder = request.how.folder
+        kept = "" if folder is None else f" Finished work is in {folder}; run it again."
         errors().print(f"marksweep: interrupted.{kept}")
         sys.exit(INTERRUPTED)
 
@@ -312,7 +271,7 @@ def _check_one(paths: Sequence[str], sets: Sequence[str]) -> None:
         )
 
 
-def _recorded(sets: Sequence[str], request: Request) -> dict[str, Report]:
+def _recorded(sets: Sequence[str], request: Request) -> dict[str, Replayed]:
     """Replay the sets in MARKSWEEP_DATA."""
     if not os.environ.get(datasets.VARIABLE):
         raise BadInput(
@@ -337,27 +296,18 @@ def _recorded(sets: Sequence[str], request: Request) -> dict[str, Report]:
     return out
 
 
-def _write_html(path: Path, found: dict[str, Report], *, times: bool) -> None:
-    report = next(iter(found.values()))
-    result = report.result if times else timeless(report.result)
-    transcripts.save(path, page(result, report.chosen, report.timelines).encode())
+def _written(report: Replayed, given: Given) -> Replayed:
+    """What goes into JSON and HTML: times only if they were asked for."""
+    result = report.result if given["times"] else timeless(report.result)
+    return msgspec.structs.replace(report, result=result)
 
 
-class Replayed(msgspec.Struct, frozen=True):
-    """The result of a replay, as JSON."""
-
-    result: Result
-    recommended: Recommendation | None
-    timelines: tuple[Timeline, ...]
+def _write_html(path: Path, report: Replayed) -> None:
+    transcripts.save(path, page(report.result, report.chosen, report.timelines).encode())
 
 
-def _plain(report: Report, *, times: bool) -> Replayed:
-    result = report.result if times else timeless(report.result)
-    return Replayed(result, report.chosen, report.timelines)
-
-
-COLUMNS = {"recall": 6, "any/src": 7, "gap closed": 10, "cost": 4, "churn": 6, "ms": 4}
-"""The figures of a row, and the least width of each."""
+COLUMNS = ("recall", "any/src", "gap closed", "cost", "churn", "ms")
+"""The figures of a row."""
 NARROW = ("recall", "gap closed", "cost")
 """Those that a narrow terminal shows."""
 NAME_WIDTH = 20
@@ -366,14 +316,12 @@ MAX_LISTED = 5
 """Skipped transcripts, and failures of a strategy, that are listed."""
 
 
-def shown(name: str, report: Report) -> RenderableType:
+def shown(name: str, report: Replayed) -> RenderableType:
     """The figures, the recommended setting, and what was skipped."""
     result = report.result
     needs = sum(line.need_steps for line in result.transcripts)
-    head = (
-        f" {_counted(len(result.transcripts))}, {result.tokens:,} tokens, "
-        f"{needs:,} steps with needs"
-    )
+    count = render.counted(result.transcripts, "transcript")
+    head = f" {count}, {result.tokens:,} tokens, {needs:,} steps with needs"
     parts: list[RenderableType] = [Text(f"{name}{head}".strip(), style="bold")]
     if result.rows:
         parts += [figures(result), *_broken(result), Text(_bounds(result), style="dim")]
@@ -403,7 +351,7 @@ def shown(name: str, report: Report) -> RenderableType:
     return Group(*parts)
 
 
-def _in_words(report: Report, chosen: Recommendation) -> Iterator[RenderableType]:
+def _in_words(report: Replayed, chosen: Recommendation) -> Iterator[RenderableType]:
     """What the recommended setting cut, what the model saw instead, what it costs."""
     result, row = report.result, report.result.row(chosen.strategy, chosen.budget)
     yield Text(
@@ -423,33 +371,22 @@ def _in_words(report: Report, chosen: Recommendation) -> Iterator[RenderableType
         yield Text(f"What the agent missed most there: {missed or 'nothing'}.\n")
 
 
-def _counted(transcripts: int) -> str:
-    return "1 transcript" if transcripts == 1 else f"{transcripts:,} transcripts"
-
-
 def figures(result: Result) -> Table:
     """The figures as a table that fits 80 columns."""
     best = {(row.strategy, row.budget) for row in front(result.rows)}
-    broken = any(row.violations for row in result.rows)
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("budget", no_wrap=True, min_width=6)
-    table.add_column("strategy", overflow="fold", min_width=12)
-    heads = NARROW if render.is_narrow() else tuple(COLUMNS)
-    for head in heads:
-        width = COLUMNS[head]
-        table.add_column(head, justify="right", no_wrap=True, min_width=width)
-    if broken:
-        table.add_column("broken", justify="right", no_wrap=True, min_width=6)
+    heads = NARROW if render.is_narrow() else COLUMNS
+    if any(row.violations for row in result.rows):
+        heads = (*heads, "broken")
+    table = render.table("budget", "strategy", *heads, right=heads, whole=("budget",))
+    table.padding, table.pad_edge = (0, 1, 0, 0), False
     last = ""
     for row in result.rows:
-        cells = [cell for head, cell in _cells(row).items() if head in heads]
-        if broken:
-            count = sum(row.violations.values())
-            cells.append(Text(str(count), style="red" if count else "dim"))
+        cells = _cells(row)
         star = " ★" if (row.strategy, row.budget) in best else ""
         style = "" if catalog.is_usable(row.strategy) else "dim"
         name = Text("\n ".join(_broken_up(row.strategy)) + star, style=style)
-        table.add_row(row.budget if row.budget != last else "", name, *cells)
+        budget = row.budget if row.budget != last else ""
+        table.add_row(budget, name, *(cells[head] for head in heads))
         last = row.budget
     return table
 
@@ -489,6 +426,7 @@ def _bounds(result: Result) -> str:
 
 def _cells(row: Row) -> dict[str, Text]:
     spread = f" [{row.gap_low:.0f}, {row.gap_high:.0f}]" if row.gap_low < row.gap_high else ""
+    broken = sum(row.violations.values())
     return {
         "recall": Text(f"{row.recall:.1f}"),
         "any/src": Text(f"{row.recall_any:.0f}/{row.recall_src:.0f}"),
@@ -496,13 +434,13 @@ def _cells(row: Row) -> dict[str, Text]:
         "cost": Text(f"{row.cost:.2f}", style="red" if row.cost > 1 else ""),
         "churn": Text(f"{row.churn:,.0f}"),
         "ms": Text(f"{row.times.mean:.1f}" if row.times else ""),
+        "broken": Text(str(broken), style="red" if broken else "dim"),
     }
 
 
 def _evidence(result: Result) -> Table:
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for head in ("budget", "strategy", "in context", "with recall", "questions"):
-        table.add_column(head, justify="left" if head == "strategy" else "right")
+    numbers = ("in context", "with recall", "questions")
+    table = render.table("budget", "strategy", *numbers, right=numbers)
     for row in result.evidence:
         brought = "–" if row.recalled is None else f"{row.recalled:.1f}"
         table.add_row(row.budget, row.strategy, f"{row.blind:.1f}", brought, f"{row.questions:,}")

@@ -11,7 +11,7 @@ The measure:
 2. atoms.py        Find the names and lines of a text: what can be needed again.
 3. needs.py        Say what each step takes from the past.
 4. drive.py        Run a collector over a trajectory, sent past messages only.
-5. guards.py       Refuse what no collector may do; lookahead_guard.py catches lookahead.
+5. guards.py       Refuse what no collector may do, such as looking ahead.
 6. hits.py         Test whether what was needed was verbatim in context.
 7. measures.py     Need recall, gap closed, churn, priced cost, time.
 8. clairvoyant.py  The best that dropping whole messages can do; milp.py solves it.
@@ -46,19 +46,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from marksweep.replay.html import page
     from marksweep.replay.inputs import gather
-    from marksweep.replay.report import Report, Request, replay
+    from marksweep.replay.report import Replayed, Request, replay
     from marksweep.replay.runner import How
 
 _HOMES = {
     "How": "runner",
-    "Report": "report",
+    "Replayed": "report",
     "Request": "report",
     "gather": "inputs",
     "page": "html",
     "replay": "report",
 }
 
-__all__ = ["How", "Report", "Request", "gather", "page", "replay"]
+__all__ = ["How", "Replayed", "Request", "gather", "page", "replay"]
 
 
 def __getattr__(name: str) -> object:

@@ -13,9 +13,8 @@ from typing import Protocol
 import msgspec
 
 from marksweep.errors import MarksweepError
-from marksweep.replay.guards import Violation, check
+from marksweep.replay.guards import LookaheadGuard, Violation, check
 from marksweep.replay.hits import Reader, StepProofs
-from marksweep.replay.lookahead_guard import LookaheadGuard
 from marksweep.replay.needs import Study
 from marksweep.replay.records import Count, Wire, calls_of, content_of, price
 

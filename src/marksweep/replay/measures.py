@@ -31,13 +31,25 @@ class Outcome(msgspec.Struct, frozen=True):
     steps: tuple[StepResult, ...]
 
 
-class Figures(msgspec.Struct, frozen=True):
-    """How a collector did on a set. Recall in percent, churn in tokens per step, time in ms."""
+class Times(msgspec.Struct, frozen=True):
+    """Milliseconds per step."""
 
-    nr_any: float
-    nr_src: float
+    mean: float
+    p95: float
+    max: float
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """How a collector did on a set. Recall in percent, churn in tokens per step."""
+
+    recall: float
+    """Need recall: the mean of any and src."""
+    recall_any: float
+    recall_src: float
     need_steps: int
     churn: float
+    cost: float
+    """Priced cost against no collection; above 1 collecting costs money."""
     fresh: int
     """Tokens that were read uncached."""
     cached: int
@@ -47,19 +59,11 @@ class Figures(msgspec.Struct, frozen=True):
     cached_uncollected: int
     rewrites: float
     """Percent of the requests after the limit was reached that rewrite the prompt's prefix."""
-    cost: float
-    """Priced cost against no collection; above 1 collecting costs money."""
-    ms_mean: float
-    ms_p95: float
-    ms_max: float
     violations: dict[str, int]
+    """Steps that broke a rule and scored 0, by the name of the rule."""
     failures: tuple[str, ...] = ()
-    """What it said when it failed, each once, with the first transcript and step."""
-
-    @property
-    def nr(self) -> float:
-        """Need recall: the mean of both halves."""
-        return (self.nr_any + self.nr_src) / 2
+    """The first breach of each kind, with the transcript and step, as text."""
+    times: Times | None = None
 
     def priced(self, prices: Prices) -> float:
         """Price of all requests; what is not cached is written to the cache."""
@@ -82,22 +86,22 @@ def figures(outcomes: Sequence[Outcome]) -> Figures:
     src = [step.src for step in steps if step.src is not None]
     times = sorted(1000 * step.seconds for step in steps)
     broken = Counter(step.violation.value for step in steps if step.violation)
+    slowest = (times[int(0.95 * (len(times) - 1))], times[-1]) if times else (0.0, 0.0)
     return Figures(
-        nr_any=100 * _mean(any_),
-        nr_src=100 * _mean(src),
+        recall=50 * (_mean(any_) + _mean(src)),
+        recall_any=100 * _mean(any_),
+        recall_src=100 * _mean(src),
         need_steps=len(any_),
         churn=_mean([float(step.churn) for step in steps]),
+        cost=sum(s.cost for s in steps) / max(1.0, sum(s.cost_uncollected for s in steps)),
         fresh=sum(step.fresh for step in steps),
         cached=sum(step.cached for step in steps),
         fresh_uncollected=sum(step.fresh_uncollected for step in steps),
         cached_uncollected=sum(step.cached_uncollected for step in steps),
         rewrites=100 * _mean([float(s.rewrites) for s in steps if s.rewrites is not None]),
-        cost=sum(s.cost for s in steps) / max(1.0, sum(s.cost_uncollected for s in steps)),
-        ms_mean=_mean(times),
-        ms_p95=times[int(0.95 * (len(times) - 1))] if times else 0.0,
-        ms_max=times[-1] if times else 0.0,
         violations=dict(sorted(broken.items())),
         failures=_failures(outcomes),
+        times=Times(*(round(each, 2) for each in (_mean(times), *slowest))),
     )
 
 

@@ -60,7 +60,7 @@ class Request(msgspec.Struct, frozen=True):
     """Which strategies may be recommended."""
 
 
-class Report(msgspec.Struct, frozen=True):
+class Replayed(msgspec.Struct, frozen=True, rename={"chosen": "recommended"}):
     """What a replay found."""
 
     result: Result
@@ -68,7 +68,7 @@ class Report(msgspec.Struct, frozen=True):
     timelines: tuple[Timeline, ...]
 
 
-def replay(inputs: Inputs, request: Request, progress: Progress | None = None) -> Report:
+def replay(inputs: Inputs, request: Request, progress: Progress | None = None) -> Replayed:
     """Replay transcripts and conversations."""
     runs, extract = inputs.trajectories, EXTRACTORS[request.extractor]
     stop: set[str] = set()
@@ -86,7 +86,7 @@ def replay_cases(
     passed: Sequence[Passed],
     request: Request,
     progress: Progress | None = None,
-) -> Report:
+) -> Replayed:
     """Replay what was made ready."""
     if not cases and not talks:
         first = f"; the first: {passed[0].name}: {passed[0].reason}" if passed else ""
@@ -100,7 +100,7 @@ def replay_cases(
     )
     chosen = recommend(result, request.enough, request.source, request.usable_as)
     timelines = _traced(cases, found, chosen, request) if chosen else ()
-    return Report(result, chosen, timelines)
+    return Replayed(result, chosen, timelines)
 
 
 def _by_size(budgets: list[Budget], cases: Sequence[Case]) -> list[Budget]:

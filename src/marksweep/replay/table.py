@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -23,41 +24,18 @@ DIGITS = 4
 """Decimals kept of a figure."""
 
 
-class Times(msgspec.Struct, frozen=True):
-    """Milliseconds per step."""
-
-    mean: float
-    p95: float
-    max: float
-
-
-class Row(msgspec.Struct, frozen=True):
-    """How one strategy did at one budget. Recall and gap in percent, churn in tokens per step."""
+class Row(Figures, frozen=True, kw_only=True):
+    """How one strategy did at one budget, and how that compares. Recall and gap in percent."""
 
     strategy: str
     budget: str
-    recall: float
-    """Need recall: the mean of any and src."""
-    recall_any: float
-    recall_src: float
     gap: float | None
     """Percent of the way from truncation to the clairvoyant; None: no room between them."""
     gap_low: float
     gap_high: float
-    churn: float
-    cost: float
-    """Priced cost against no collection; above 1 collecting costs money."""
     cost_to_truncate: float
-    rewrites: float
-    """Percent of the requests after the limit was reached that rewrite the prompt's prefix."""
     dollars: float
     """What the input of all requests costs, in the prices of `Result.price`."""
-    violations: dict[str, int]
-    """Steps that broke a rule and scored 0, by the name of the rule."""
-    failures: tuple[str, ...]
-    """The first breach of each kind, with the transcript and step, as text."""
-    need_steps: int
-    times: Times | None = None
 
 
 class EvidenceRow(msgspec.Struct, frozen=True):
@@ -196,33 +174,24 @@ def _rows(budget: str, done: Sequence[JobResult], price: ModelPrice) -> list[Row
     floor, ceiling = outcomes[TRUNCATE], outcomes[CLAIRVOYANT]
     rows = []
     for name, each in outcomes.items():
-        closed = gap(each, floor, ceiling)
-        rows.append(
-            Row(
-                strategy=name,
-                budget=budget,
-                recall=round(found[name].nr, DIGITS),
-                recall_any=round(found[name].nr_any, DIGITS),
-                recall_src=round(found[name].nr_src, DIGITS),
-                gap=None if closed.percent is None else round(closed.percent, DIGITS),
-                gap_low=round(closed.low, DIGITS),
-                gap_high=round(closed.high, DIGITS),
-                churn=round(found[name].churn, DIGITS),
-                cost=round(found[name].cost, DIGITS),
-                cost_to_truncate=round(found[name].cost / (found[TRUNCATE].cost or 1.0), DIGITS),
-                rewrites=round(found[name].rewrites, DIGITS),
-                dollars=round(price.of_input(found[name].fresh, found[name].cached), DIGITS),
-                violations=found[name].violations,
-                failures=found[name].failures,
-                need_steps=found[name].need_steps,
-                times=_times(found[name]),
-            )
-        )
+        closed, own = gap(each, floor, ceiling), found[name]
+        compared = {
+            "gap": closed.percent,
+            "gap_low": closed.low,
+            "gap_high": closed.high,
+            "cost_to_truncate": own.cost / (found[TRUNCATE].cost or 1.0),
+            "dollars": price.of_input(own.fresh, own.cached),
+        }
+        values = _rounded({**msgspec.structs.asdict(own), **compared})
+        rows.append(Row(strategy=name, budget=budget, **values))
     return rows
 
 
-def _times(found: Figures) -> Times:
-    return Times(round(found.ms_mean, 2), round(found.ms_p95, 2), round(found.ms_max, 2))
+def _rounded(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: round(value, DIGITS) if isinstance(value, float) else value
+        for name, value in values.items()
+    }
 
 
 def _bound(cases: Sequence[Case], budget: Budget, done: Sequence[JobResult]) -> Bound:
