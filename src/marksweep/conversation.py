@@ -48,7 +48,7 @@ from marksweep.core.strategy import LastResort, Learning, Strategy, goes_to_limi
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
-from marksweep.dialects.history import LISTS, History, insist_on, marks_in
+from marksweep.dialects.history import LISTS, TRANSCRIPTS, History, insist_on, marks_in
 from marksweep.errors import BadInput, NotFound, OverLimitWarning
 from marksweep.following import Follower, Kept, Overlap, listed, unmarked
 from marksweep.heaps.conversation import ConversationHeap
@@ -73,9 +73,6 @@ COVERAGE = "coverage"
 
 PLAIN = "openai_chat"
 """The dialect of a conversation that has only plain text so far."""
-
-TRANSCRIPTS = ("claude_code", "codex")
-"""Dialects whose lines hold messages of others."""
 
 RECALL_TOKENS = 2_000
 """Default limit, in tokens, of what `recall` returns."""
@@ -531,12 +528,9 @@ class Conversation:
             pressure = max(Pressure.SOFT, lines.pressure_at(self._heap.size()))
             protection = Protection(self._recent_turns, words_room=words_room(lines.limit))
             context = self._heap.context(protection, pressure, self._clock())
-        return replace(
-            context,
-            target=target,
-            limit=lines.limit if target is None else None,
-            is_cache_cold=self._cache.is_cold(context.now),
-        )
+        limit = lines.limit if target is None else None
+        is_cold = self._cache.is_cold(context.now)
+        return replace(context, target=target, limit=limit, is_cache_cold=is_cold)
 
 
 class Intake:

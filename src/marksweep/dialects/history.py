@@ -228,6 +228,9 @@ LISTS = {
 }
 """Where each provider's request keeps its messages."""
 
+TRANSCRIPTS = ("claude_code", "codex")
+"""Dialects whose lines hold messages of others."""
+
 SYSTEMS = {
     "openai_responses": ("instructions",),
     "anthropic": ("system",),
