@@ -802,14 +802,14 @@ MUTANTS = (
     ),
     Mutant(
         "pairing: a missing result is not added",
-        "dialects/pairing.py",
+        "dialects/rulebook.py",
         "missing = [] if group.last == waiting else missing",
         "missing = []",
     ),
     Mutant(
         "rulebook: results keep the old id",
         "dialects/rulebook.py",
-        "filter(None, (call, answers.get(call)))",
+        "filter(None, (call, found.get(call)))",
         "(call,)",
     ),
     Mutant(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
-from marksweep.dialects.pairing import NO_RESULT
+from marksweep.dialects.rulebook import NO_RESULT
 from marksweep.messages import InlineData, Part, Role
 from tests.dialects.masked import with_text
 from tests.dialects.units import without

@@ -4,7 +4,7 @@ from typing import Any
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
 from marksweep.dialects.base import Slot, match
-from marksweep.dialects.pairing import NO_RESULT
+from marksweep.dialects.rulebook import NO_RESULT
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from tests.dialects.masked import with_text
 

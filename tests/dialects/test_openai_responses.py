@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
-from marksweep.dialects.pairing import NO_RESULT
+from marksweep.dialects.rulebook import NO_RESULT
 from marksweep.messages import FunctionCall, Message, Part, Role
 from tests.dialects.masked import with_text
 from tests.dialects.units import units

@@ -3,9 +3,8 @@
 base.py        what a dialect is, and which result answers which call; Rule, Finding, Skipped
 openai_chat.py, openai_responses.py, anthropic.py, gemini.py
                one provider each: its rules, each with its source, and its format, both ways
-rulebook.py    what several of their rules share
+rulebook.py    what several of their rules share, such as where the result of a call must be
 enveloped.py   transcripts of Claude Code and Codex: a provider's messages in envelopes
-pairing.py     where the result of a call must be
 history.py     detect the dialect of whole histories, read and write them
 transcripts.py  files of them, in whatever form they come
 validity.py    validate and repair

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from marksweep.dialects import base, rulebook
 from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
-from marksweep.dialects.pairing import Answers, each_run, leading, run_after, together
+from marksweep.dialects.rulebook import Answers, each_run, leading, run_after, together
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 PROVIDER = "anthropic"
@@ -185,10 +185,6 @@ def _stripped(part: Part) -> Part:
     return Part(text=text, raw=text if isinstance(part.raw, str) else {**part.raw, "text": text})
 
 
-_repeated_ids = rulebook.repeated_ids(
-    client_call, "a tool_use has no id, or that of an earlier one"
-)
-
 RULES = (
     Rule(
         "roles-known",
@@ -197,8 +193,7 @@ RULES = (
         "message among them follows one of the user, and is last or before one of the assistant. "
         f"One that only sets the effort may be anywhere: {EFFORT}.",
         "Put the text into the request's `system`, or make it a message of the user.",
-        _system_misplaced,
-        rulebook.system_as_user(_system_misplaced),
+        *rulebook.system_as_user(_system_misplaced),
     ),
     Rule(
         "blocks-by-role",
@@ -206,8 +201,7 @@ RULES = (
         "The API answers '`tool_use` blocks can only be in `assistant` messages' and "
         f"'`tool_result` blocks can only be in `user` messages'; {TOOL_CALLS}.",
         "Drop the block, or move it to a message of the right role.",
-        rulebook.as_check(_misplaced),
-        rulebook.dropping(_misplaced),
+        *rulebook.dropping(_misplaced),
     ),
     Rule(
         "thinking-signed",
@@ -215,8 +209,7 @@ RULES = (
         f"{THINKING}: thinking blocks are passed back complete and unmodified, with their "
         "signature; they may be left out of earlier turns.",
         "Pass the block back as it came, or leave it out.",
-        rulebook.as_check(_unsigned),
-        rulebook.dropping(_unsigned),
+        *rulebook.dropping(_unsigned),
     ),
     Rule(
         "server-results-with-calls",
@@ -224,8 +217,7 @@ RULES = (
         "The API answers 'Each `…_tool_result` block must have a corresponding "
         f"`server_tool_use` block before it'; {SERVER_TOOLS}.",
         "Keep a server tool's call and result together in one turn of the assistant.",
-        rulebook.as_check(_server_loose),
-        rulebook.dropping(_server_loose),
+        *rulebook.dropping(_server_loose),
     ),
     Rule(
         "content-not-empty",
@@ -234,16 +226,17 @@ RULES = (
         f"must have non-empty content except for the optional final assistant message'; "
         f"{MESSAGES}.",
         "Drop the empty block or message.",
-        rulebook.as_check(_says_nothing),
-        rulebook.dropping(_says_nothing),
+        *rulebook.dropping(_says_nothing),
     ),
     Rule(
         "call-ids-unique",
         PROVIDER,
         f"The API answers '`tool_use` ids must be unique'; {TOOL_CALLS}.",
         "Give each tool_use its own id, and the same to its tool_result.",
-        rulebook.as_check(_repeated_ids),
-        rulebook.renaming(_repeated_ids, client_call, client_result),
+        *rulebook.renaming(
+            rulebook.repeated_ids(client_call, "a tool_use has no id, or that of an earlier one"),
+            ANSWERS,
+        ),
     ),
     Rule(
         "results-have-calls",
@@ -251,10 +244,9 @@ RULES = (
         "The API answers 'Each `tool_result` block must have a corresponding `tool_use` block "
         f"in the previous message'; {TOOL_CALLS}.",
         "Drop the tool_result, or put back the message that asked for it.",
-        rulebook.results_without_call(
+        *rulebook.results_without_call(
             ANSWERS, "a tool_result answers {result.call_id!r}, which nothing asks for"
         ),
-        ANSWERS.repair,
     ),
     Rule(
         "results-first",
@@ -262,10 +254,9 @@ RULES = (
         f"{TOOL_CALLS}: tool results immediately follow their tool uses, and come first in the "
         "content, before any text.",
         "Move the tool_result to the start of the next message of the user.",
-        rulebook.results_astray(
+        *rulebook.results_astray(
             ANSWERS, "a tool_result is not first in what follows message {last}"
         ),
-        ANSWERS.repair,
     ),
     Rule(
         "calls-answered",
@@ -273,10 +264,9 @@ RULES = (
         "The API answers '`tool_use` ids were found without `tool_result` blocks immediately "
         f"after'; {TOOL_CALLS}. A call at the very end may still be waiting.",
         "Add a tool_result for each tool_use that has none.",
-        rulebook.calls_unanswered(
+        *rulebook.calls_unanswered(
             ANSWERS, "tool_use {call.id!r} has no tool_result in the next message"
         ),
-        ANSWERS.repair,
     ),
     Rule(
         "thinking-not-last",
@@ -284,8 +274,7 @@ RULES = (
         "The API answers 'The final block in an assistant message cannot be `thinking`'; "
         f"{THINKING}.",
         "Put back what followed the thinking, or leave the thinking out.",
-        rulebook.as_check(_trailing_thoughts),
-        rulebook.dropping(_trailing_thoughts),
+        *rulebook.dropping(_trailing_thoughts),
     ),
     Rule(
         "cache-marks",
@@ -293,8 +282,7 @@ RULES = (
         "The API answers 'A maximum of 4 blocks with cache_control may be provided'; thinking "
         f"blocks cannot be marked: {CACHING}.",
         "Take off the marks of the oldest blocks.",
-        rulebook.as_check(_marks),
-        rulebook.editing(_marks, _unmarked, "took off a cache_control mark"),
+        *rulebook.editing(_marks, _unmarked, "took off a cache_control mark"),
     ),
     Rule(
         "starts-with-user",
@@ -310,8 +298,7 @@ RULES = (
         "The API answers 'final assistant content cannot end with trailing whitespace'; "
         f"{MESSAGES}.",
         "Strip the space, or end with a message of the user.",
-        rulebook.as_check(_space_at_end),
-        rulebook.editing(_space_at_end, _stripped, "stripped the space at its end"),
+        *rulebook.editing(_space_at_end, _stripped, "stripped the space at its end"),
     ),
 )
 """In the order in which a repair applies them."""

@@ -69,6 +69,7 @@ class Change(msgspec.Struct, frozen=True):
 
 Messages = Sequence[Message]
 Repaired = tuple[list[Message], list[Fault]]
+Check = Callable[[Messages], Iterator[Fault]]
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -80,8 +81,8 @@ class Rule(msgspec.Struct, frozen=True):
     """Where the provider says so: a page of its documentation, or its error message."""
     advice: str
     """How to repair it, for people to read."""
-    check: Callable[[Messages], Iterator[Fault]]
-    repair: Callable[[Dialect, Messages], Repaired]
+    check: Check
+    repair: Repair
     """Makes the check pass with the least change; returns the same messages if it passes."""
 
 
@@ -136,6 +137,9 @@ class Dialect(Protocol):
     def joins(self, before: Message, after: Message) -> bool:
         """Whether two adjacent messages must be written as one."""
         ...
+
+
+Repair = Callable[[Dialect, Messages], Repaired]
 
 
 def message_of(dialect: Dialect, raw: Json, message_id: str) -> Message:

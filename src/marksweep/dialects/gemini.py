@@ -15,7 +15,7 @@ from operator import is_
 
 from marksweep.dialects import base, rulebook
 from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
-from marksweep.dialects.pairing import Answers, anywhere, each_message, one_after, together
+from marksweep.dialects.rulebook import Answers, anywhere, each_message, one_after, together
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 PROVIDER = "gemini"
@@ -155,16 +155,14 @@ RULES = (
         PROVIDER,
         f"{CONTENTS}: the role is user or model; a system prompt goes into systemInstruction.",
         "Put the text into the request's `systemInstruction`, or make it a content of the user.",
-        rulebook.system_inside,
-        rulebook.system_as_user(rulebook.system_inside),
+        *rulebook.system_as_user(rulebook.system_inside),
     ),
     Rule(
         "parts-by-role",
         PROVIDER,
         f"{FUNCTION_CALLING}: the model's content calls, the user's responds.",
         "Drop the part, or move it to a content of the right role.",
-        rulebook.as_check(_misplaced),
-        rulebook.dropping(_misplaced),
+        *rulebook.dropping(_misplaced),
     ),
     Rule(
         "parts-not-empty",
@@ -172,8 +170,7 @@ RULES = (
         "The API answers 'contents.parts must not be empty', Vertex 'it has an empty text "
         f"parameter'; {CONTENTS}. A part that carries a signature may have an empty text.",
         "Drop the empty part or content.",
-        rulebook.as_check(_says_nothing),
-        rulebook.dropping(_says_nothing),
+        *rulebook.dropping(_says_nothing),
     ),
     Rule(
         "responses-have-calls",
@@ -181,10 +178,9 @@ RULES = (
         "The API answers 'Please ensure that function response turn comes immediately after a "
         f"function call turn'; {FUNCTION_CALLING}.",
         "Drop the functionResponse, or put back the content that called.",
-        rulebook.results_without_call(
+        *rulebook.results_without_call(
             ANSWERS, "a functionResponse of {result.name!r}, which nothing asks for"
         ),
-        ANSWERS.repair,
     ),
     Rule(
         "responses-follow-calls",
@@ -192,10 +188,9 @@ RULES = (
         "The API answers 'Please ensure that function response turn comes immediately after a "
         f"function call turn'; {FUNCTION_CALLING}.",
         "Move all responses into one content directly behind the calls.",
-        rulebook.results_astray(
+        *rulebook.results_astray(
             ANSWERS, "a functionResponse is not in the turn after message {last}"
         ),
-        ANSWERS.repair,
     ),
     Rule(
         "as-many-responses-as-calls",
@@ -204,10 +199,9 @@ RULES = (
         f"the number of function call parts of the function call turn'; {FUNCTION_CALLING}. "
         "A call at the very end may still be waiting.",
         "Add a functionResponse for each call that has none.",
-        rulebook.calls_unanswered(
+        *rulebook.calls_unanswered(
             ANSWERS, "call of {call.name!r} has no functionResponse in the next turn"
         ),
-        ANSWERS.repair,
     ),
     Rule(
         "calls-after-user",
@@ -233,8 +227,7 @@ RULES = (
         f"{SIGNATURES}: in the current turn the first functionCall of each step must carry its "
         "thoughtSignature, or the request fails with 400.",
         f"Pass the part back as it came; sign a foreign call '{NO_SIGNATURE}'.",
-        rulebook.as_check(_unsigned),
-        rulebook.editing(_unsigned, _signed, "marked the call as not signed"),
+        *rulebook.editing(_unsigned, _signed, "marked the call as not signed"),
     ),
 )
 """In the order in which a repair applies them."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from marksweep.dialects import base, rulebook
 from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
-from marksweep.dialects.pairing import Answers, each_message, results_after, separately
+from marksweep.dialects.rulebook import Answers, each_message, results_after, separately
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 PROVIDER = "openai_chat"
@@ -105,8 +105,7 @@ RULES = (
         PROVIDER,
         f"{FUNCTION_CALLING}: each call has a unique id, by which its output is matched.",
         "Give each call of a message its own id, and the same id to its tool message.",
-        rulebook.as_check(_repeated_in_message),
-        rulebook.renaming(_repeated_in_message, base.call_of, base.result_of),
+        *rulebook.renaming(_repeated_in_message, ANSWERS),
     ),
     Rule(
         "results-have-calls",
@@ -114,10 +113,9 @@ RULES = (
         "The API answers \"messages with role 'tool' must be a response to a preceding message "
         f"with 'tool_calls'\"; {FUNCTION_CALLING}.",
         "Drop the tool message, or put back the assistant message that asked for it.",
-        rulebook.results_without_call(
+        *rulebook.results_without_call(
             ANSWERS, "a tool message answers {result.call_id!r}, which no call asks for"
         ),
-        ANSWERS.repair,
     ),
     Rule(
         "results-follow-calls",
@@ -125,10 +123,9 @@ RULES = (
         "The API answers \"An assistant message with 'tool_calls' must be followed by tool "
         f"messages responding to each 'tool_call_id'\"; {FUNCTION_CALLING}.",
         "Move the tool message directly behind the assistant message that asked for it.",
-        rulebook.results_astray(
+        *rulebook.results_astray(
             ANSWERS, "a tool message does not follow the call in message {last}"
         ),
-        ANSWERS.repair,
     ),
     Rule(
         "calls-answered",
@@ -136,8 +133,7 @@ RULES = (
         'The API answers "The following tool_call_ids did not have response messages"; '
         f"{FUNCTION_CALLING}. A call at the very end may still be waiting.",
         "Add a tool message for each call that has none.",
-        rulebook.calls_unanswered(ANSWERS, "call {call.id!r} has no tool message"),
-        ANSWERS.repair,
+        *rulebook.calls_unanswered(ANSWERS, "call {call.id!r} has no tool message"),
     ),
 )
 """In the order in which a repair applies them."""

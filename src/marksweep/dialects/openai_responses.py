@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from marksweep.dialects import base, rulebook
 from marksweep.dialects.base import Json, Messages, Rule, Slot, word
-from marksweep.dialects.pairing import Answers, all_after, each_run, separately
+from marksweep.dialects.rulebook import Answers, all_after, each_run, separately
 from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 
 PROVIDER = "openai_responses"
@@ -21,10 +21,6 @@ REASONING = "https://platform.openai.com/docs/guides/reasoning#keeping-reasoning
 
 
 ANSWERS = Answers(each_run, all_after, separately)
-
-_repeated_ids = rulebook.repeated_ids(
-    base.call_of, "a call has no call_id, or that of an earlier call"
-)
 
 
 def _loose_thoughts(messages: Messages) -> dict[Slot, str]:
@@ -47,8 +43,12 @@ RULES = (
         PROVIDER,
         f"{FUNCTION_CALLING}: an output is matched to its call by call_id.",
         "Give each call its own call_id, and the same to its output.",
-        rulebook.as_check(_repeated_ids),
-        rulebook.renaming(_repeated_ids, base.call_of, base.result_of),
+        *rulebook.renaming(
+            rulebook.repeated_ids(
+                base.call_of, "a call has no call_id, or that of an earlier call"
+            ),
+            ANSWERS,
+        ),
     ),
     Rule(
         "outputs-have-calls",
@@ -56,10 +56,9 @@ RULES = (
         "The API answers 'No tool call found for function call output with call_id …'; "
         f"{FUNCTION_CALLING}.",
         "Drop the output, or put back its call before it.",
-        rulebook.results_without_call(
+        *rulebook.results_without_call(
             ANSWERS, "an output answers {result.call_id!r}, which no earlier call asks for"
         ),
-        ANSWERS.repair,
     ),
     Rule(
         "calls-have-outputs",
@@ -67,8 +66,7 @@ RULES = (
         "The API answers 'No tool output found for function call …'; "
         f"{FUNCTION_CALLING}. A call at the very end may still be waiting.",
         "Add an output for the call.",
-        rulebook.calls_unanswered(ANSWERS, "call {call.id!r} has no output"),
-        ANSWERS.repair,
+        *rulebook.calls_unanswered(ANSWERS, "call {call.id!r} has no output"),
     ),
     Rule(
         "reasoning-followed",
@@ -76,8 +74,7 @@ RULES = (
         "The API answers \"Item 'rs_…' of type 'reasoning' was provided without its required "
         f'following item"; {REASONING}.',
         "Drop the reasoning item, or put back the item that followed it.",
-        rulebook.as_check(_loose_thoughts),
-        rulebook.dropping(_loose_thoughts),
+        *rulebook.dropping(_loose_thoughts),
     ),
 )
 """In the order in which a repair applies them."""
