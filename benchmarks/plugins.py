@@ -11,17 +11,28 @@ from benchmarks.rows import Row, print_rows
 from benchmarks.sizes import collecting
 from marksweep.core.budget import SOFT_PERCENT
 from marksweep.ledger import InstructionBudget
-from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+from marksweep.messages import Counter, FunctionCall, Message, Part, Role, ToolResult, count_message
 from marksweep.plugins import ContextUsage, GCConfig, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.session import Session
-from marksweep.session.session import CountOnce
 
 LEARNING = frozenset({"gc_coverage"})
 """Plugins that remember messages from one collection to the next."""
 
 CALLS_PER_TURN = 5
 OUTPUT = "def parse(line): return [field.strip() for field in line.split(',')]\n" * 4
+
+
+def counting_once() -> Counter:
+    """Count each message when it is first seen, as a session does."""
+    known: dict[str, tuple[Message, int]] = {}
+
+    def count(message: Message) -> int:
+        if known.get(message.message_id, (None,))[0] is not message:
+            known[message.message_id] = (message, count_message(message))
+        return known[message.message_id][1]
+
+    return count
 
 
 def history(size: int) -> list[Message]:
@@ -53,7 +64,7 @@ def seconds_to_collect(name: str, messages: list[Message]) -> float:
 
     A plugin that learns from what it sees makes a small collection first, as in a session.
     """
-    counter = CountOnce()
+    counter = counting_once()
     total = sum(map(counter, messages))
     plugin = load_gc_plugin(name)
     budget = InstructionBudget.create_default(total)

@@ -1,14 +1,12 @@
 """A conversation with a model, collected automatically.
 
-1. session.py      Session. Start reading here.
+1. session.py      Session, and what it reports to its host. Start reading here.
 2. history.py      Its messages in a store; what a plugin returns as a plan, checked and undone.
 3. collecting.py   One run of a plugin, made safe.
 4. providers.py    Models: a callable, an OpenAI-compatible endpoint, an Anthropic endpoint.
 5. tools.py        Tools a session offers its model.
-6. events.py       What a session reports to its host.
 """
 
-from marksweep.session.events import Happened, SessionEvent
 from marksweep.session.providers import (
     Answer,
     AnthropicProvider,
@@ -17,7 +15,7 @@ from marksweep.session.providers import (
     Provider,
     Usage,
 )
-from marksweep.session.session import Session
+from marksweep.session.session import Happened, Session, SessionEvent
 from marksweep.session.tools import Tool
 
 __all__ = [

@@ -28,11 +28,8 @@ from marksweep.plugins.base import (
 _log = logging.getLogger(__name__)
 
 
-class Returned(msgspec.Struct, frozen=True):
-    """What a plugin returned."""
-
-    history: tuple[Message, ...]
-    result: GCResult
+Returned = tuple[tuple[Message, ...], GCResult]
+"""The history and the result that a plugin returned."""
 
 
 def check_plugin(plugin: object, config: object) -> None:
@@ -81,7 +78,7 @@ def run_plugin(
         _log.exception("GC plugin %s failed", plugin.name)
         tokens = usage.get("total_tokens", 0)
         result = GCResult(True, 0, tokens, tokens, plugin.name, reason)
-        return Returned(history, failed(result, error))
+        return history, failed(result, error)
 
 
 def _checked(returned: object) -> Returned:
@@ -92,7 +89,7 @@ def _checked(returned: object) -> Returned:
         raise TypeError(f"collect returned a {type(result).__name__}; expected a GCResult")
     if not isinstance(kept, Sequence) or not all(isinstance(m, Message) for m in kept):
         raise TypeError("collect returned a history that is not a list of messages")
-    return Returned(tuple(kept), result)
+    return tuple(kept), result
 
 
 def failed(result: GCResult, error: Exception) -> GCResult:

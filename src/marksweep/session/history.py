@@ -62,6 +62,13 @@ class SessionHistory:
         """Tokens of all messages."""
         return self.heap.size()
 
+    def count(self, message: Message) -> int:
+        """Tokens of a message; those of a live one are known."""
+        segment = self.heap.index.live.get(message.message_id)
+        if segment is not None and self.heap.message(segment) is message:
+            return segment.tokens
+        return self.heap.counter(message)
+
     def summaries(self) -> int:
         """Return the highest number of a summary that is live or was removed."""
         numbers = count(1)
@@ -91,14 +98,12 @@ class SessionHistory:
         self.turns += starts_turn(message)
         return message
 
-    def take_back(self, message: Message) -> bool:
-        """Remove the last message if it is this one; return whether it was."""
+    def take_back(self, message: Message) -> None:
+        """Remove a message if it is the last one."""
         messages = self.messages
-        if not messages or messages[-1].message_id != message.message_id:
-            return False
-        self.heap.drop_from(self.heap.live()[message.message_id].position)
-        self._count_turns()
-        return True
+        if messages and messages[-1].message_id == message.message_id:
+            self.heap.drop_from(self.heap.live()[message.message_id].position)
+            self._count_turns()
 
     def plan(self, returned: Sequence[Message], result: GCResult, config: GCConfig) -> Plan:
         """Turn what a plugin returned into a plan; Refused if it may not be carried out."""

@@ -11,7 +11,9 @@ plugin that fails changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from threading import RLock
 
 import msgspec
@@ -30,7 +32,7 @@ from marksweep.heaps.stash_search import Recalled
 from marksweep.ledger import BudgetSnapshot, ChildKind, InstructionBudget, InstructionSource
 from marksweep.ledger.budget import CONTEXT_LIMIT
 from marksweep.ledger.entries import KIND_POLICY
-from marksweep.messages import Counter, Message, Part, Role, count_message
+from marksweep.messages import Message, Part, Role, count_message
 from marksweep.model import utc_now
 from marksweep.plugins.base import (
     ContextUsage,
@@ -43,14 +45,12 @@ from marksweep.plugins.base import (
 )
 from marksweep.plugins.files import Profile, choose_gc, load_gc_from_file, load_profile
 from marksweep.session.collecting import (
-    Returned,
     ask_plugin,
     check_plugin,
     failed,
     run_plugin,
     shut_down,
 )
-from marksweep.session.events import Happened, Listener, Listeners, SessionEvent
 from marksweep.session.history import SessionHistory, repairs
 from marksweep.session.providers import CallableProvider, Provider, Respond
 from marksweep.session.tools import Tool, answer_calls
@@ -63,6 +63,41 @@ MOST_ROUNDS = 100
 model that loops sooner."""
 
 replace = msgspec.structs.replace
+
+_log = logging.getLogger(__name__)
+
+
+class Happened(StrEnum):
+    """What an event reports."""
+
+    COLLECTING = "collecting"
+    """A collection starts."""
+    COLLECTED = "collected"
+    """A collection freed something."""
+    FUTILE = "futile"
+    """A collection freed nothing: there was nothing to do, or it failed."""
+    OVERFLOW = "overflow"
+    """The provider refused a request as too long."""
+    REPAIRED = "repaired"
+    """A plugin left a history that no provider accepts; it was repaired."""
+    ANSWERED = "answered"
+    """The model answered."""
+    BUDGET = "budget"
+    """The ledger has changed."""
+
+
+class SessionEvent(msgspec.Struct, frozen=True):
+    """One thing that happened."""
+
+    happened: Happened
+    text: str
+    """For people to read."""
+    reason: GCTriggerReason | None = None
+    result: GCResult | None = None
+
+
+Listener = Callable[[SessionEvent], None]
+"""What a session reports to its host, as it happens."""
 
 
 class Session:
@@ -89,24 +124,23 @@ class Session:
         self._provider = provider if isinstance(provider, Provider) else CallableProvider(provider)
         self._context_limit = context_limit
         self._counter = counter
-        self._count = CountOnce(count_message if counter is count_message else in_whole(counter))
         self._calibration = Calibration()
         self._tools: dict[str, Tool] = {}
         self._plugin: GCPlugin | None = None
         self._config = GCConfig()
         self._results: list[GCResult] = []
-        self._listeners = Listeners()
+        self._listeners: list[Listener] = []
         self._lock = RLock()
         self.budget = InstructionBudget.create_default(context_limit)
         self._history = SessionHistory(
             store or MemoryStore(),
             workspace,
             dialect=self._provider.dialect,
-            counter=self._count,
+            counter=count_message if counter is count_message else in_whole(counter),
             turns=self.budget.turns,
         )
         self._cache = PromptCache(cache_minutes, self._history.heap.last_arrival())
-        self.budget.follow_heap(lambda: self._history.heap, self._count)
+        self.budget.follow_heap(lambda: self._history.heap, self._history.count)
         self.budget.reserve_summaries(self._history.summaries())
         self._credit_summaries()
         self._open(system_instructions, history)
@@ -139,7 +173,7 @@ class Session:
 
     def listen(self, listener: Listener) -> None:
         """Notify a host of what happens from now on."""
-        self._listeners.add(listener)
+        self._listeners.append(listener)
 
     def set_gc_plugin(self, plugin: GCPlugin | None, config: GCConfig | None = None) -> None:
         """Collect with this plugin from now on; None: not at all. The old one is shut down."""
@@ -178,8 +212,7 @@ class Session:
             try:
                 return self._work()
             except ModelError:
-                if self._history.take_back(message):
-                    self._count.forget(message)
+                self._history.take_back(message)
                 raise
 
     def resume(self) -> Message:
@@ -272,7 +305,7 @@ class Session:
             said = self._ask()
             calls = said.function_calls
             if not calls or not self._tools:
-                self._listeners.notify(SessionEvent(Happened.ANSWERED, said.text))
+                self._notify(Happened.ANSWERED, said.text)
                 self._collect_if_due()
                 return said
             for message in answer_calls(calls, self._tools.values()):
@@ -287,7 +320,7 @@ class Session:
             try:
                 return self._request()
             except ContextOverflow as overflow:
-                self._listeners.notify(SessionEvent(Happened.OVERFLOW, str(overflow)))
+                self._notify(Happened.OVERFLOW, str(overflow))
                 if self._plugin is None:
                     raise
                 before = self._total()
@@ -321,33 +354,31 @@ class Session:
         if plugin is None:
             raise NotFound("no GC plugin is set; call set_gc_plugin first.")
         name = f"{plugin.name}, {reason.value}"
-        self._listeners.notify(SessionEvent(Happened.COLLECTING, f"collecting ({name})", reason))
+        self._notify(Happened.COLLECTING, f"collecting ({name})", reason=reason)
         before, history = self._total(), self.history
         usage = self.get_context_usage()
-        returned = run_plugin(plugin, history, usage, self._config, reason, budget=self.budget)
-        result, repaired = self._apply(returned, history)
+        kept, result = run_plugin(plugin, history, usage, self._config, reason, budget=self.budget)
+        result, repaired = self._apply(kept, result)
         result = replace(result, tokens_before=before, tokens_after=self._total())
         self._results.append(result)
         self._report(result, repaired)
         return result
 
     def _apply(
-        self, returned: Returned, history: tuple[Message, ...]
+        self, returned: tuple[Message, ...], result: GCResult
     ) -> tuple[GCResult, tuple[str, ...]]:
         """Carry out all that a plugin returned, or nothing. Report what had to be repaired."""
-        result = returned.result
         if not result.success:
             return result, ()
         repaired: tuple[str, ...] = ()
-        if returned.history != history:
+        if returned != self.history:
             try:
-                plan = self._history.plan(returned.history, result, self._config)
+                plan = self._history.plan(returned, result, self._config)
                 self._history.check(plan)
                 self._history.collect(plan, result.trigger_reason.value)
             except (Refused, StoreError) as error:
                 return failed(result, error), ()
-            repaired = repairs(plan, returned.history)
-            self._count.keep_only(self.history)
+            repaired = repairs(plan, returned)
         apply_result(self.budget, result, self.history)
         for item in result.removal_list:
             if item.source is InstructionSource.PLUGIN and item.child_key:
@@ -359,14 +390,29 @@ class Session:
     def _report(self, result: GCResult, repaired: tuple[str, ...]) -> None:
         if not result.success or not (result.tokens_freed or result.removal_list):
             text = result.error or "nothing had to go"
-            self._listeners.notify(SessionEvent(Happened.FUTILE, text, result=result))
+            self._notify(Happened.FUTILE, text, result)
             return
         if repaired:
             text = "; ".join(repaired)
-            self._listeners.notify(SessionEvent(Happened.REPAIRED, text, result=result))
+            self._notify(Happened.REPAIRED, text, result)
         text = f"{result.items_collected} items, {result.tokens_freed:,} tokens freed"
-        self._listeners.notify(SessionEvent(Happened.COLLECTED, text, result=result))
-        self._listeners.notify(SessionEvent(Happened.BUDGET, "the ledger has changed"))
+        self._notify(Happened.COLLECTED, text, result)
+        self._notify(Happened.BUDGET, "the ledger has changed")
+
+    def _notify(
+        self,
+        happened: Happened,
+        text: str,
+        result: GCResult | None = None,
+        reason: GCTriggerReason | None = None,
+    ) -> None:
+        """Notify the listeners. One that fails affects neither the session nor the others."""
+        event = SessionEvent(happened, text, reason, result)
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:  # noqa: BLE001  whatever a host's listener raises
+                _log.exception("a listener failed at %s", happened)
 
     def _open(self, system_instructions: str, history: Sequence[Message]) -> None:
         """Begin with these messages, or continue with those in the store."""
@@ -403,29 +449,3 @@ class Session:
         """Tokens of the history and of all that is beside it."""
         beside = sum(entry.total_tokens() for entry in self.budget.non_history().values())
         return self._history.tokens + beside
-
-
-class CountOnce:
-    """A caching counter. Messages are frozen, so a count is valid as long as the message."""
-
-    def __init__(self, counter: Counter = count_message) -> None:
-        self._counter = counter
-        self._known: dict[str, tuple[Message, int]] = {}
-
-    def __call__(self, message: Message) -> int:
-        """Tokens of a message, counted when it is first seen."""
-        known = self._known.get(message.message_id)
-        if known is not None and known[0] is message:
-            return known[1]
-        tokens = self._counter(message)
-        self._known[message.message_id] = (message, tokens)
-        return tokens
-
-    def keep_only(self, messages: Iterable[Message]) -> None:
-        """Evict all messages but these."""
-        kept = {message.message_id for message in messages}
-        self._known = {name: each for name, each in self._known.items() if name in kept}
-
-    def forget(self, message: Message) -> None:
-        """Evict a message that has left the history."""
-        self._known.pop(message.message_id, None)
