@@ -27,7 +27,6 @@ from marksweep.cli.common import command as make_command
 from marksweep.dialects import Skipped
 from marksweep.errors import BadInput
 from marksweep.model import Plan, Report
-from marksweep.reading import Reading
 from marksweep.segments import FocusArgs
 from marksweep.settings import Conversation, Window
 from marksweep.sizes import Size
@@ -127,14 +126,7 @@ def _transcript(
         loaded = transcripts.load(name, dialect)
         history = loaded.transcript.history
         advance(1, 3, "counting tokens")
-        reading = Reading(
-            history,
-            limit=0,
-            strategy=talk.choice(),
-            preserve_recent_turns=talk.preserve_recent_turns,
-            prices=settings().prices,
-        )
-        reading.land_at(Size.read(limit).of(reading.conversation.tokens))
+        reading = transcripts.landing(history, limit, talk)
         advance(2, 3, "planning")
         plan = reading.conversation.plan()
     is_stream = name == transcripts.STDIN and output is None

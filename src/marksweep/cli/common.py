@@ -29,6 +29,7 @@ from marksweep.errors import BadInput, MarksweepError, NotFound, Refused, StoreE
 from marksweep.money import AS_OF, MODEL, MODELS
 from marksweep.segments import FocusArgs, Segments
 from marksweep.settings import Settings, load_settings
+from marksweep.sizes import Size
 
 if TYPE_CHECKING:
     from marksweep.graph.memory import KnowledgeGraph
@@ -70,6 +71,14 @@ def price_options(function: F) -> F:
 def settings(store: str | None = None) -> Settings:
     """Read the settings: --store over environment over .marksweep/settings.toml over defaults."""
     return load_settings(explicit={"store": {"location": store}} if store else None)
+
+
+def tokens_in(limit: str) -> int:
+    """Read a limit in tokens."""
+    found = Size.read(limit).tokens
+    if not found:
+        raise BadInput(f"--limit {limit} is not a number of tokens; expected for example 100k.")
+    return found
 
 
 def refuse_focus(at: FocusArgs, transcript: str | None) -> None:

@@ -13,8 +13,8 @@ import click
 
 import marksweep
 from marksweep.cli.common import command as make_command
-from marksweep.cli.common import say, settings, store_option
-from marksweep.cli.proxy import LIMIT, tokens_in
+from marksweep.cli.common import say, settings, store_option, tokens_in
+from marksweep.cli.proxy import LIMIT
 from marksweep.dialects.base import Json
 from marksweep.errors import BadInput, Refused
 from marksweep.fit import Fit

@@ -5,25 +5,13 @@ from __future__ import annotations
 import click
 
 from marksweep.cli.common import command as make_command
-from marksweep.cli.common import settings, store_option
-from marksweep.errors import BadInput
-from marksweep.sizes import Size
+from marksweep.cli.common import settings, store_option, tokens_in
 
 LIMIT = "100k"
 """Default limit in tokens: half of a common window."""
 
-
 KEEP_DAYS = 30.0
 """Days that a conversation stays in the store after its last message."""
-
-
-def tokens_in(limit: str) -> int:
-    """Read a limit in tokens."""
-    found = Size.read(limit).tokens
-    if not found:
-        raise BadInput(f"--limit {limit} is not a number of tokens; expected for example 100k.")
-    return found
-
 
 limit_option = click.option(
     "--limit", default=LIMIT, show_default=True, help="Tokens that a request may have."

@@ -19,8 +19,6 @@ from marksweep.dialects import validate
 from marksweep.dialects.base import Json
 from marksweep.dialects.chain import renamed
 from marksweep.errors import BadInput, NotFound, Refused
-from marksweep.reading import Reading
-from marksweep.sizes import Size
 
 Lines = list[Json]
 
@@ -82,14 +80,7 @@ def command(agent: str | None, session: str | None, limit: str, run: bool, yes: 
     client = AGENTS[name]
     loaded = transcripts.load(str(path), client.dialect)
     history = loaded.transcript.history
-    talk = settings().conversation
-    reading = Reading(
-        history,
-        limit=0,
-        strategy=talk.choice(),
-        preserve_recent_turns=talk.preserve_recent_turns,
-    )
-    reading.land_at(Size.read(limit).of(reading.conversation.tokens))
+    reading = transcripts.landing(history, limit, settings().conversation)
     plan = reading.conversation.plan()
     render.console().print(render.plan(plan))
     if not plan.steps:

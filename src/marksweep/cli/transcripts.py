@@ -19,9 +19,13 @@ from pathlib import Path
 
 import msgspec
 
-from marksweep.cli.common import existing
+from marksweep.cli.common import existing, settings
+from marksweep.dialects.history import History
 from marksweep.dialects.transcripts import Transcript, read_transcript
 from marksweep.errors import BadInput, NotFound, Refused
+from marksweep.reading import Reading
+from marksweep.settings import Conversation
+from marksweep.sizes import Size
 from marksweep.stores.files import DRAFT, open_new, sync_folder
 
 STDIN = "-"
@@ -70,6 +74,19 @@ def load(name: str, dialect: str | None = None) -> Loaded:
     return Loaded(read_transcript(data, name, dialect), path, stamp)
 
 
+def landing(history: History, limit: str, talk: Conversation) -> Reading:
+    """Return a history as a conversation that lands at a limit: tokens, 32k, or a share of it."""
+    reading = Reading(
+        history,
+        limit=0,
+        strategy=talk.choice(),
+        preserve_recent_turns=talk.preserve_recent_turns,
+        prices=settings().prices,
+    )
+    reading.land_at(Size.read(limit).of(reading.conversation.tokens))
+    return reading
+
+
 def text_of(argument: str) -> str:
     """Return a text given as an argument, or standard input for `-`."""
     return sys.stdin.read().strip() if argument == STDIN else argument
@@ -87,9 +104,7 @@ def save(path: Path, data: bytes) -> None:
         _draft(target, data).replace(target)
         sync_folder(target.parent)
     except OSError as error:
-        raise BadInput(
-            f"{path} cannot be written: {error.strerror}. Name another file with -o."
-        ) from error
+        raise BadInput(f"{path} cannot be written: {error.strerror}. Name another file.") from error
 
 
 def _draft(path: Path, data: bytes) -> Path:

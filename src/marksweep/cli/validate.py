@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from marksweep.cli import transcripts
+from marksweep.cli import render, transcripts
 from marksweep.cli.common import NOTHING, emit, json_option
 from marksweep.cli.common import command as make_command
 from marksweep.dialects import repair, validate
@@ -41,9 +41,7 @@ def command(
 def _render(found: list[Finding]) -> Table | str:
     if not found:
         return " valid: nothing to find"
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for name in ("message", "rule", "what", "how to repair it"):
-        table.add_column(name, overflow="fold")
+    table = render.table("message", "rule", "what", "how to repair it")
     for finding in found:
         table.add_row(str(finding.position), finding.rule, finding.what, finding.mend)
     return table

@@ -13,6 +13,7 @@ from marksweep.cli.common import (
     at_options,
     refuse_focus,
     store_option,
+    tokens_in,
     workspace_option,
 )
 from marksweep.cli.common import command as make_command
@@ -20,7 +21,6 @@ from marksweep.errors import BadInput
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.reading import Reading
 from marksweep.segments import FocusArgs, Segments
-from marksweep.sizes import Size
 from marksweep.web.heaps import Heaps
 from marksweep.web.picture import Shown, alone
 from marksweep.web.stored import Stored, one_conversation
@@ -73,7 +73,7 @@ def command(
                marksweep web --svg window.svg --by file
     """
     cli = CommandContext(store, workspace)
-    tokens = _tokens(limit)
+    tokens = None if limit is None else tokens_in(limit)
     refuse_focus(at, transcript)
     heaps = _transcript(transcript, tokens, cli) if transcript else _stored(tokens, cli, at)
     if svg is not None:
@@ -83,15 +83,6 @@ def command(
 
     listening = Listening(host=host, port=port, hosts=hosts)
     serve(heaps, listening, started=lambda url: click.echo(f"the page is at {url}"))
-
-
-def _tokens(limit: str | None) -> int | None:
-    if limit is None:
-        return None
-    found = Size.read(limit).tokens
-    if not found:
-        raise BadInput(f"--limit {limit} is not a number of tokens; expected for example 100k.")
-    return found
 
 
 def _transcript(transcript: str, limit: int | None, cli: CommandContext) -> Heaps:
@@ -134,8 +125,5 @@ def _write(place: str, text: str) -> None:
     if place == transcripts.STDIN:
         sys.stdout.write(text)
         return
-    try:
-        Path(place).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"{place} cannot be written: {error.strerror}.") from error
+    transcripts.save(Path(place), text.encode())
     click.echo(f"wrote {place}", err=True)

@@ -8,14 +8,13 @@ from pathlib import Path
 import click
 
 from marksweep.cli.common import command as make_command
-from marksweep.cli.common import say, settings, store_option
+from marksweep.cli.common import say, settings, store_option, tokens_in
 from marksweep.cli.proxy import (
     dry_run_option,
     keep_option,
     limit_option,
     strategy_option,
     subscription_option,
-    tokens_in,
 )
 
 

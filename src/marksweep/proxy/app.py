@@ -26,7 +26,7 @@ from marksweep.proxy.endpoints import Upstreams, dialect_at, model_at
 from marksweep.proxy.projection import Incoming, Outgoing, Projection
 from marksweep.proxy.usage import UsageReader
 from marksweep.web.bearer import BearerTokens, given_token
-from marksweep.web.routes import no_valid_token
+from marksweep.web.routes import METHODS, no_valid_token
 
 SECONDS_TO_PROJECT = 20.0
 """Time limit for projecting a request; after it the client's own bytes are sent. A sweep of 100k
@@ -50,8 +50,6 @@ HOP_BY_HOP = frozenset(
     }
 )
 """Headers that apply to one connection and are not forwarded."""
-
-METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 BAD_REQUEST = 400
 NOT_FOUND = 404

@@ -19,10 +19,10 @@ import msgspec
 
 from marksweep.dialects.base import Json
 from marksweep.errors import BadInput, UnknownName
+from marksweep.proxy.endpoints import PROVIDERS
 
-ANTHROPIC = "https://api.anthropic.com"
-OPENAI = "https://api.openai.com/v1"
-GEMINI = "https://generativelanguage.googleapis.com"
+ANTHROPIC, GEMINI = PROVIDERS["anthropic"], PROVIDERS["gemini"]
+OPENAI = f"{PROVIDERS['openai']}/v1"
 
 RECALL_TOOL = "mcp__marksweep__recall"
 """Name of the recall tool in Claude Code."""
