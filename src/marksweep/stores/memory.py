@@ -9,13 +9,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from heapq import nlargest
-from itertools import chain, islice, takewhile
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Protocol, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 import msgspec
 
@@ -46,6 +46,8 @@ space of an id.
 """
 
 Found = TypeVar("Found")
+Key = TypeVar("Key", bound=Hashable)
+Table = TypeVar("Table")
 
 
 def best(hits: Iterable[Hit[Found]], limit: int) -> tuple[Hit[Found], ...]:
@@ -58,37 +60,12 @@ class LiveTable:
 
     def __init__(self, version: int = 0, segments: Iterable[Segment] = ()) -> None:
         self.version = version
-        self._live = {segment.segment_id: segment for segment in segments}
-        self._log: deque[tuple[int, tuple[str, ...]]] = deque()
+        self.held = {segment.segment_id: segment for segment in segments}
+        self.log: deque[tuple[int, tuple[str, ...]]] = deque()
         """The ids that each write removed or put, back to the floor."""
+        self.floor = version
         self._logged = 0
-        self._floor = version
         self._index: WordIndex[str] | None = None
-
-    def __len__(self) -> int:
-        """Return the number of segments."""
-        return len(self._live)
-
-    def segments(self) -> tuple[Segment, ...]:
-        """List what is live, in heap order."""
-        return tuple(sorted(self._live.values(), key=lambda s: (s.position, s.segment_id)))
-
-    def get(self, segment_id: str) -> Segment | None:
-        """Fetch one segment, if it is live."""
-        return self._live.get(segment_id)
-
-    def changes(self, since: int) -> Changes:
-        """Return changes after a version, or everything if it is too old."""
-        live = self._live
-        if since == self.version:
-            return Changes(self.version, complete=since == 0)
-        if since <= 0 or since < self._floor or since > self.version:
-            return Changes(self.version, tuple(live.values()), complete=True)
-        later = takewhile(lambda write: write[0] > since, reversed(self._log))
-        newest_first = dict.fromkeys(name for _, names in later for name in reversed(names))
-        names = list(reversed(newest_first))
-        put = tuple([live[name] for name in names if name in live])
-        return Changes(self.version, put, tuple([name for name in names if name not in live]))
 
     def write(
         self, put: Sequence[Segment], remove: Sequence[str], *, version: int | None = None
@@ -102,9 +79,9 @@ class LiveTable:
                 return self.version
             version = self.version + 1
         self.version = version
-        gone = [name for name in remove if self._live.pop(name, None) is not None]
+        gone = [name for name in remove if self.held.pop(name, None) is not None]
         for segment in put:
-            self._live[segment.segment_id] = segment
+            self.held[segment.segment_id] = segment
         if self._index is not None:
             for name in gone:
                 self._index.discard(name)
@@ -117,151 +94,85 @@ class LiveTable:
         """Log what the latest write changed; drop the oldest changes beyond the limit."""
         changed = len(gone) + len(put)
         if changed > CHANGES_KEPT:
-            self._log.clear()
-            self._logged, self._floor = 0, self.version
+            self.log.clear()
+            self._logged, self.floor = 0, self.version
         elif changed:
-            self._log.append((self.version, (*gone, *[segment.segment_id for segment in put])))
+            self.log.append((self.version, (*gone, *[segment.segment_id for segment in put])))
             self._logged += changed
         while self._logged > CHANGES_KEPT:
-            self._floor, names = self._log.popleft()
+            self.floor, names = self.log.popleft()
             self._logged -= len(names)
 
-    def search(self, query: Query) -> tuple[Hit[Segment], ...]:
-        """Find segments, best first; without words, last touched first."""
-        if not query.words:
-            passing = (s for s in self._live.values() if query.matches(s))
-            return best(
-                (Hit(segment, segment.last_touched_at.timestamp()) for segment in passing),
-                query.limit,
-            )
+    def scores(self, words: str) -> dict[str, float]:
+        """Score the segments that have any of the words; index them at the first search."""
         if self._index is None:
-            self._index = WordIndex()
-            for segment in self._live.values():
-                self._index.add(segment.segment_id, segment_words(segment).split())
-        scores = self._index.scores(query_words(query.words))
-        found = ((self._live[key], score) for key, score in scores.items())
-        return best((Hit(s, score) for s, score in found if query.matches(s)), query.limit)
+            self._index = _indexed(self.held.items())
+        return self._index.scores(query_words(words))
 
 
 class StashTable:
     """Swept segments, numbered in the order they were put."""
 
-    def __init__(self) -> None:
-        self._entries: dict[int, Stashed] = {}
-        self._runs: dict[str, list[range]] = {}
+    def __init__(self, version: int = 0, entries: Iterable[Stashed] = ()) -> None:
+        self.version = version
+        """Increases with every change."""
+        self.held: dict[int, Stashed] = {}
+        self.of_segment: dict[str, tuple[int, ...]] = {}
+        """The numbers of each segment's entries."""
+        self.of_plan: dict[str, list[int]] = {}
         """The numbers of each plan's entries; some may no longer exist."""
-        self._newest: dict[str, int] = {}
-        """The number of the last entry of each segment."""
-        self._earlier: dict[int, int] = {}
-        """Maps an entry to the previous one of the same segment; most have none."""
         self._next = 0
         self._index: WordIndex[int] | None = None
-
-    def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self._entries)
-
-    def entries(self) -> tuple[Stashed, ...]:
-        """List the entries in the order they were put."""
-        return tuple(self._entries.values())
+        self._add(entries)
 
     def put(self, entries: Iterable[Stashed]) -> None:
         """Store entries; one with the same plan and segment is replaced and counts as put last."""
-        newest, index = self._newest, self._index
-        plan_id, start = "", self._next
+        self._add(entries)
+        self.version += 1
+
+    def _add(self, entries: Iterable[Stashed]) -> None:
         for entry in entries:
             name, number = entry.segment.segment_id, self._next
-            if entry.plan_id != plan_id:
-                self._note_run(plan_id, start)
-                plan_id, start = entry.plan_id, number
-            # Nearly all segments have no earlier entry, so one lookup must be enough.
-            if newest.setdefault(name, number) != number:
-                self.remove(plan_id, [name])
-                if name in newest:
-                    self._earlier[number] = newest[name]
-                newest[name] = number
-            self._entries[number] = entry
+            if name in self.of_segment:
+                self._drop(entry.plan_id, name)
+            self.held[number] = entry
+            self.of_segment[name] = (*self.of_segment.get(name, ()), number)
+            self.of_plan.setdefault(entry.plan_id, []).append(number)
             self._next = number + 1
-            if index is not None:
-                index.add(number, segment_words(entry.segment).split())
-        self._note_run(plan_id, start)
-
-    def _note_run(self, plan_id: str, start: int) -> None:
-        """Record that the numbers from `start` on belong to entries of a plan."""
-        if start < self._next:
-            self._runs.setdefault(plan_id, []).append(range(start, self._next))
-
-    def get(self, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
-        """Fetch the entries of these segments, newest first."""
-        numbers = {number for each in segment_ids for number in self._numbers(each)}
-        return tuple(self._entries[number] for number in sorted(numbers, reverse=True))
-
-    def of_plan(self, plan_id: str) -> tuple[Stashed, ...]:
-        """Fetch what a plan swept, in heap order."""
-        numbers = chain.from_iterable(self._runs.get(plan_id, ()))
-        found = [self._entries[number] for number in numbers if number in self._entries]
-        return tuple(sorted(found, key=heap_order))
+            if self._index is not None:
+                self._index.add(number, segment_words(entry.segment).split())
 
     def remove(self, plan_id: str, segment_ids: Iterable[str]) -> None:
         """Drop a plan's entries. Unknown ids are not an error."""
+        before = len(self.held)
         for segment_id in segment_ids:
-            later: int | None = None
-            for number in self._numbers(segment_id):
-                if self._entries[number].plan_id == plan_id:
-                    self._unchain(number, segment_id, later)
-                    self._let_go(number)
-                    break
-                later = number
+            self._drop(plan_id, segment_id)
+        self.version += len(self.held) != before
 
-    def _numbers(self, segment_id: str) -> Iterator[int]:
-        """Yield the numbers of a segment's entries, newest first."""
-        number = self._newest.get(segment_id)
-        while number is not None:
-            yield number
-            number = self._earlier.get(number)
-
-    def _unchain(self, number: int, segment_id: str, later: int | None) -> None:
-        """Unlink an entry from the list of its segment's entries."""
-        earlier = self._earlier.pop(number, None)
-        if later is None:
-            del self._newest[segment_id]
+    def _drop(self, plan_id: str, segment_id: str) -> None:
+        numbers = self.of_segment.get(segment_id, ())
+        left = tuple(n for n in numbers if self.held[n].plan_id != plan_id)
+        for number in set(numbers).difference(left):
+            del self.held[number]
+            if self._index is not None:
+                self._index.discard(number)
+        if left:
+            self.of_segment[segment_id] = left
         else:
-            del self._earlier[later]
-        if earlier is None:
-            return
-        if later is None:
-            self._newest[segment_id] = earlier
-        else:
-            self._earlier[later] = earlier
+            self.of_segment.pop(segment_id, None)
 
-    def _let_go(self, number: int) -> None:
-        del self._entries[number]
-        if self._index is not None:
-            self._index.discard(number)
-
-    def search(self, query: Query) -> tuple[Hit[Stashed], ...]:
-        """Find entries, best first; without words, newest first."""
-        if not query.words:
-            newest = reversed(self._entries.values())
-            found = (Hit(each, 0.0) for each in newest if query.matches(each.segment))
-            return tuple(islice(found, max(0, query.limit)))
+    def scores(self, words: str) -> dict[int, float]:
+        """Score the entries that have any of the words; index them at the first search."""
         if self._index is None:
-            self._index = WordIndex()
-            for number, entry in self._entries.items():
-                self._index.add(number, segment_words(entry.segment).split())
-        scores = self._index.scores(query_words(query.words))
-        passing = (n for n in scores if query.matches(self._entries[n].segment))
-        ranked = sorted(passing, key=lambda number: (-scores[number], -number))
-        return tuple(Hit(self._entries[n], scores[n]) for n in ranked[: max(0, query.limit)])
+            self._index = _indexed((n, entry.segment) for n, entry in self.held.items())
+        return self._index.scores(query_words(words))
 
-    def expired(self, now: datetime) -> tuple[Stashed, ...]:
-        """Fetch the entries whose deletion has become final, oldest first."""
-        moment = microseconds(now)
-        return tuple(
-            entry
-            for entry in self._entries.values()
-            if entry.expires_at is not None and microseconds(entry.expires_at) <= moment
-        )
+
+def _indexed(segments: Iterable[tuple[Key, Segment]]) -> WordIndex[Key]:
+    index: WordIndex[Key] = WordIndex()
+    for key, segment in segments:
+        index.add(key, segment_words(segment).split())
+    return index
 
 
 def heap_order(entry: Stashed) -> tuple[int, str]:
@@ -289,29 +200,24 @@ class JournalTable:
 
     def append(self, entry: Entry) -> Entry:
         """Append an entry and return it numbered; a plan shown again is stored once."""
-        if shown := self.shown(entry):
+        if shown := self._shown(entry):
             return shown
-        numbered = msgspec.structs.replace(entry, seq=self.next_seq)
+        seq = self.entries[-1].seq + 1 if self.entries else 1
+        numbered = msgspec.structs.replace(entry, seq=seq)
         self.entries.append(numbered)
-        self.expire()
+        if entry.event is Event.PLANNED:
+            self._expire()
         return numbered
 
-    @property
-    def next_seq(self) -> int:
-        """The number of the next entry."""
-        return self.entries[-1].seq + 1 if self.entries else 1
-
-    def shown(self, entry: Entry) -> Entry | None:
+    def _shown(self, entry: Entry) -> Entry | None:
         """Find an existing entry with the same plan."""
         if entry.event is not Event.PLANNED or entry.plan is None:
             return None
         found = matching(reversed(self.entries), events=(Event.PLANNED,), plan_id=entry.plan_id)
         return next((each for each in found if each.plan is not None), None)
 
-    def expire(self) -> bool:
-        """Drop expired plans; return whether there were any."""
-        if not self.entries or self.entries[-1].event is not Event.PLANNED:
-            return False
+    def _expire(self) -> None:
+        """Drop the plans that expire when one is shown."""
         applied = {each.plan_id for each in self.entries if each.event is Event.SWEEPING}
         shown = matching(reversed(self.entries), events=(Event.PLANNED,))
         since = self._retention.shown_since(self.entries[-1].at)
@@ -319,54 +225,18 @@ class JournalTable:
         expired = {each.seq for each in waiting[self._retention.plans :]}
         expired |= {each.seq for each in waiting if each.at < since}
         self.entries = [each for each in self.entries if each.seq not in expired]
-        return bool(expired)
 
     def redact(self, segment_ids: Collection[str]) -> int:
         """Remove the content of segments from all entries; return how many changed."""
         before, self.entries = self.entries, [redacted(e, segment_ids) for e in self.entries]
         return sum(old is not new for old, new in zip(before, self.entries, strict=True))
 
-    def size(self) -> JournalSize:
-        """Return the size of the encoded entries."""
-        return JournalSize(len(self.entries), sum(len(ENTRY.encode(e)) + 1 for e in self.entries))
-
-
-Table = TypeVar("Table")
 
 Access = Callable[[str], AbstractContextManager[Table]]
-"""Gives access to a workspace's table, for one thread or process at a time."""
+"""Gives access to a workspace's table, for one thread or process at a time.
 
-
-class LiveWriter(Protocol):
-    """Receives writes to live segments."""
-
-    def write(self, put: Sequence[Segment], remove: Sequence[str]) -> int:
-        """Remove, then put; return the new version."""
-        ...
-
-
-class StashWriter(Protocol):
-    """Receives writes to a stash."""
-
-    def put(self, entries: Sequence[Stashed]) -> None:
-        """Store entries."""
-        ...
-
-    def remove(self, plan_id: str, segment_ids: Sequence[str]) -> None:
-        """Drop a plan's entries."""
-        ...
-
-
-class JournalWriter(Protocol):
-    """Receives writes to a journal."""
-
-    def append(self, entry: Entry) -> Entry:
-        """Append an entry; return it numbered."""
-        ...
-
-    def redact(self, segment_ids: Collection[str]) -> int:
-        """Remove the content of segments from all entries."""
-        ...
+Access for writing stores what the block has changed.
+"""
 
 
 class TableSegments:
@@ -375,7 +245,7 @@ class TableSegments:
     def __init__(
         self,
         reading: Access[LiveTable],
-        writing: Access[LiveWriter],
+        writing: Access[LiveTable],
         workspaces: Callable[[], Iterable[str]],
     ) -> None:
         self._reading = reading
@@ -385,7 +255,16 @@ class TableSegments:
     def changes(self, workspace: str, since: int = 0) -> Changes:
         """Return changes after version `since`, or everything if it is 0."""
         with self._reading(workspace) as table:
-            return table.changes(since)
+            live, version = table.held, table.version
+            if since == version:
+                return Changes(version, complete=since == 0)
+            if since <= 0 or since < table.floor or since > version:
+                return Changes(version, tuple(live.values()), complete=True)
+            later = takewhile(lambda write: write[0] > since, reversed(table.log))
+            newest_first = dict.fromkeys(name for _, names in later for name in reversed(names))
+            names = list(reversed(newest_first))
+            put = tuple([live[name] for name in names if name in live])
+            return Changes(version, put, tuple([name for name in names if name not in live]))
 
     def write(
         self, workspace: str, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()
@@ -397,7 +276,12 @@ class TableSegments:
     def search(self, workspace: str, query: Query) -> tuple[Hit[Segment], ...]:
         """Find live segments, best first; without words, last touched first."""
         with self._reading(workspace) as table:
-            return table.search(query)
+            live = table.held
+            if query.words:
+                hits = (Hit(live[key], score) for key, score in table.scores(query.words).items())
+            else:
+                hits = (Hit(each, each.last_touched_at.timestamp()) for each in live.values())
+            return best((hit for hit in hits if query.matches(hit.found)), query.limit)
 
     def workspaces(self) -> tuple[str, ...]:
         """List the workspaces with live segments, sorted by name."""
@@ -407,7 +291,7 @@ class TableSegments:
 class TableStash:
     """Swept segments in tables, however those are stored."""
 
-    def __init__(self, reading: Access[StashTable], writing: Access[StashWriter]) -> None:
+    def __init__(self, reading: Access[StashTable], writing: Access[StashTable]) -> None:
         self._reading = reading
         self._writing = writing
 
@@ -419,12 +303,15 @@ class TableStash:
     def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
         """Fetch the entries of these segments, newest first."""
         with self._reading(workspace) as table:
-            return table.get(segment_ids)
+            numbers = {n for each in segment_ids for n in table.of_segment.get(each, ())}
+            return tuple(table.held[number] for number in sorted(numbers, reverse=True))
 
     def of_plan(self, workspace: str, plan_id: str) -> tuple[Stashed, ...]:
         """Fetch what a plan swept, in heap order."""
         with self._reading(workspace) as table:
-            return table.of_plan(plan_id)
+            numbers = table.of_plan.get(plan_id, ())
+            found = [table.held[number] for number in numbers if number in table.held]
+        return tuple(sorted(found, key=heap_order))
 
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
         """Drop a plan's entries atomically. Unknown ids are not an error."""
@@ -434,29 +321,42 @@ class TableStash:
     def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
         """Find entries, best first; without words, newest first."""
         with self._reading(workspace) as table:
-            return table.search(query)
+            if not query.words:
+                newest = reversed(table.held.values())
+                found = (Hit(each, 0.0) for each in newest if query.matches(each.segment))
+                return tuple(islice(found, max(0, query.limit)))
+            scores = table.scores(query.words)
+            passing = (n for n in scores if query.matches(table.held[n].segment))
+            ranked = sorted(passing, key=lambda number: (-scores[number], -number))
+            chosen = ranked[: max(0, query.limit)]
+            return tuple(Hit(table.held[number], scores[number]) for number in chosen)
 
     def entries(self, workspace: str) -> Iterator[Stashed]:
         """Read all entries, oldest first."""
         with self._reading(workspace) as table:
-            found = table.entries()
+            found = tuple(table.held.values())
         yield from found
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, oldest first."""
+        moment = microseconds(now)
         with self._reading(workspace) as table:
-            return table.expired(now)
+            return tuple(
+                entry
+                for entry in table.held.values()
+                if entry.expires_at is not None and microseconds(entry.expires_at) <= moment
+            )
 
     def count(self, workspace: str, most: int = sys.maxsize) -> int:
         """Count the entries, up to `most`."""
         with self._reading(workspace) as table:
-            return min(most, len(table))
+            return min(most, len(table.held))
 
 
 class TableJournal:
     """The record of plans and sweeps in tables, however those are stored."""
 
-    def __init__(self, reading: Access[JournalTable], writing: Access[JournalWriter]) -> None:
+    def __init__(self, reading: Access[JournalTable], writing: Access[JournalTable]) -> None:
         self._reading = reading
         self._writing = writing
 
@@ -484,7 +384,8 @@ class TableJournal:
     def size(self, workspace: str) -> JournalSize:
         """Return the size of the journal."""
         with self._reading(workspace) as table:
-            return table.size()
+            encoded = [len(ENTRY.encode(entry)) + 1 for entry in table.entries]
+        return JournalSize(len(encoded), sum(encoded))
 
 
 class TableStore:
@@ -541,8 +442,8 @@ class MemoryStore(TableStore):
     def all_workspaces(self) -> tuple[str, ...]:
         """List the non-empty workspaces, sorted by name."""
         with self._alone():
-            names = {name for name, table in self._live.items() if len(table)}
-            names |= {name for name, table in self._stash.items() if len(table)}
+            names = {name for name, table in self._live.items() if table.held}
+            names |= {name for name, table in self._stash.items() if table.held}
             names |= {name for name, table in self._journal.items() if table.entries}
             return tuple(sorted(names))
 
@@ -573,7 +474,7 @@ class MemoryStore(TableStore):
 
     def _workspaces(self) -> list[str]:
         with self._alone():
-            return [name for name, table in self._live.items() if len(table)]
+            return [name for name, table in self._live.items() if table.held]
 
 
 def store_of(where: Store | str | Path | None) -> Store:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,13 +21,12 @@ from marksweep.model import Entry, Segment, Stashed
 from marksweep.stores.base import DEFAULT_WORKSPACE, Store
 from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, Codec
 from marksweep.stores.files import unusable
-from marksweep.stores.json_file.documents import StashedSegment, as_noun, unfold
+from marksweep.stores.json_file.documents import as_segment, as_stashed
 from marksweep.stores.json_file.paths import StorePaths
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import unbind
 
 Noun = TypeVar("Noun")
-Found = TypeVar("Found", bound=Segment)
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -158,12 +157,12 @@ _OBJECT = re.compile(r'\{\s*"')
 def _from_json(live: Path, paths: StorePaths, skipped: list[Skipped]) -> SalvagedWorkspace:
     stash, journal = paths.beside(live)
     segments: dict[str, Segment] = {}
-    for place, segment in _segments(live, Segment, skipped):
+    for place, segment in _items(live, as_segment, skipped):
         if segment.segment_id in segments:
             skipped.append(Skipped(place, f"the id {segment.segment_id!r} occurs twice"))
         else:
             segments[segment.segment_id] = segment
-    stashed = tuple(unfold(each) for _, each in _segments(stash, StashedSegment, skipped))
+    stashed = tuple(each for _, each in _items(stash, as_stashed, skipped))
     if live == paths.main:
         name = DEFAULT_WORKSPACE
     else:
@@ -172,7 +171,9 @@ def _from_json(live: Path, paths: StorePaths, skipped: list[Skipped]) -> Salvage
     return SalvagedWorkspace(name, tuple(segments.values()), stashed, entries)
 
 
-def _segments(path: Path, kind: type[Found], skipped: list[Skipped]) -> Iterator[tuple[str, Found]]:
+def _items(
+    path: Path, read: Callable[[object], Noun], skipped: list[Skipped]
+) -> Iterator[tuple[str, Noun]]:
     """Yield every complete segment object, wherever it is; report each damage once."""
     text = _text(path)
     if text and '"segments"' not in text:
@@ -193,7 +194,7 @@ def _segments(path: Path, kind: type[Found], skipped: list[Skipped]) -> Iterator
             at += 1
             continue
         try:
-            yield _place(path, text, at), as_noun(found, kind)
+            yield _place(path, text, at), read(found)
         except msgspec.ValidationError as error:
             skipped.append(Skipped(_place(path, text, at), str(error)))
         at = end

@@ -16,9 +16,9 @@ that, use SQLite.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from marksweep.errors import StoreError
 from marksweep.stores.base import DEFAULT_WORKSPACE, KEEP_PLANS, PlanRetention
@@ -37,7 +37,20 @@ from marksweep.stores.memory import Access, TableJournal, TableSegments, TableSt
 
 __all__ = ["JsonStore"]
 
-Given = TypeVar("Given")
+Table = TypeVar("Table")
+Read_co = TypeVar("Read_co", covariant=True)
+
+
+class _File(Protocol[Read_co]):
+    """A file, and the table read from it."""
+
+    def table(self) -> Read_co:
+        """Return the table, up to date with the file."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Read_co]:
+        """Yield the table, and write what the block changes to the file."""
+        ...
 
 
 class JsonStore(TableStore):
@@ -60,22 +73,13 @@ class JsonStore(TableStore):
                 tighten(file)
         except OSError as error:
             raise unusable(paths.folder, error) from error
-        live = _each(paths.live, LiveFile)
-        stash = _each(paths.stash, StashFile)
-        journal = _each(paths.journal, lambda path, _: JournalFile(path, retention))
-        self.segments = TableSegments(
-            self._reading(lambda workspace: live(workspace).table()),
-            self._writing(paths.live, live),
-            self._workspaces,
-        )
-        self.stash = TableStash(
-            self._reading(lambda workspace: stash(workspace).table()),
-            self._writing(paths.stash, stash),
-        )
-        self.journal = TableJournal(  # read incrementally, so that reading needs the lock
-            self._writing(paths.journal, lambda workspace: journal(workspace).table()),
-            self._writing(paths.journal, journal),
-        )
+        live = self._access(paths.live, LiveFile)
+        stash = self._access(paths.stash, StashFile)
+        _, journal = self._access(paths.journal, lambda path, _: JournalFile(path, retention))
+        self.segments = TableSegments(*live, self._workspaces)
+        self.stash = TableStash(*stash)
+        # A journal is read incrementally, so reading it needs the lock too.
+        self.journal = TableJournal(journal, journal)
 
     def all_workspaces(self) -> tuple[str, ...]:
         """List the non-empty workspaces, sorted by name."""
@@ -116,22 +120,33 @@ class JsonStore(TableStore):
         with lock.held():
             yield
 
-    def _reading(self, give: Callable[[str], Given]) -> Access[Given]:
+    def _access(
+        self, path: Callable[[str], Path], make: Callable[[Path, str], _File[Table]]
+    ) -> tuple[Access[Table], Access[Table]]:
+        """Return access for reading and for writing to the table of each workspace's file."""
+        files: dict[str, _File[Table]] = {}
+
+        def file(workspace: str) -> _File[Table]:
+            if workspace not in files:
+                files[workspace] = make(path(workspace), workspace)
+            return files[workspace]
+
         @contextmanager
-        def reading(workspace: str) -> Iterator[Given]:
+        def reading(workspace: str) -> Iterator[Table]:
             with self._alone():
-                yield give(workspace)
+                yield file(workspace).table()
 
-        return reading
-
-    def _writing(self, path: Callable[[str], Path], give: Callable[[str], Given]) -> Access[Given]:
         @contextmanager
-        def writing(workspace: str) -> Iterator[Given]:
+        def writing(workspace: str) -> Iterator[Table]:
             side = self._places.write_lock(path(workspace))
-            with self._alone(), self._lock_on(side).held():
-                yield give(workspace)
+            with (
+                self._alone(),
+                self._lock_on(side).held(),
+                file(workspace).writing() as table,
+            ):
+                yield table
 
-        return writing
+        return reading, writing
 
     def _workspaces(self) -> Iterator[str]:
         """Yield the workspaces with live segments. The main file is always the default one's."""
@@ -142,17 +157,3 @@ class JsonStore(TableStore):
 
     def _lock_on(self, side: Path) -> FileLock:
         return self._locks.setdefault(side, FileLock(side, self._timeout))
-
-
-def _each(
-    path: Callable[[str], Path], make: Callable[[Path, str], Given]
-) -> Callable[[str], Given]:
-    """Cache one file object per workspace."""
-    files: dict[str, Given] = {}
-
-    def file(workspace: str) -> Given:
-        if workspace not in files:
-            files[workspace] = make(path(workspace), workspace)
-        return files[workspace]
-
-    return file

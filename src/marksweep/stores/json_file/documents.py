@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,22 +18,6 @@ FORMAT = 1
 """The file format version that this code writes, and the newest it reads."""
 
 SALVAGE = "The file was left as it is. Repair it by hand, or read what can be read with salvage()."
-
-
-class Stashing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The `stashed` object of a stashed segment."""
-
-    plan_id: str
-    stashed_at: datetime
-    reason: str = ""
-    expires_at: datetime | None = None
-    replaced_by: str | None = None
-
-
-class StashedSegment(Segment, frozen=True, kw_only=True, omit_defaults=True):
-    """A segment as stored in a stash file."""
-
-    stashed: Stashing
 
 
 Item = TypeVar("Item")
@@ -77,26 +60,28 @@ def parse(path: Path, text: bytes) -> Document:
 
 def read_segments(path: Path, document: Document) -> list[Segment]:
     """Read the live segments of a file."""
-    return [_convert(path, at, each, Segment) for at, each in enumerate(document.segments)]
+    return _all(path, document, as_segment)
 
 
 def read_stashed(path: Path, document: Document) -> list[Stashed]:
     """Read the stash entries of a file."""
-    found = (_convert(path, at, e, StashedSegment) for at, e in enumerate(document.segments))
-    return [unfold(each) for each in found]
+    return _all(path, document, as_stashed)
 
 
-def _convert(path: Path, at: int, found: object, kind: type[Item]) -> Item:
-    try:
-        return as_noun(found, kind)
-    except msgspec.ValidationError as error:
-        what = re.sub(r"`\$([^`]*)`", rf"segments[{at}]\1", str(error))
-        place = "" if what != str(error) else f" in segments[{at}]"
-        raise StoreCorrupt(f"{path}: {what}{place}. {SALVAGE}") from error
+def _all(path: Path, document: Document, read: Callable[[object], Item]) -> list[Item]:
+    items = []
+    for at, found in enumerate(document.segments):
+        try:
+            items.append(read(found))
+        except msgspec.ValidationError as error:
+            what = re.sub(r"`\$([^`]*)`", rf"segments[{at}]\1", str(error))
+            place = "" if what != str(error) else f" in segments[{at}]"
+            raise StoreCorrupt(f"{path}: {what}{place}. {SALVAGE}") from error
+    return items
 
 
-def as_noun(found: object, kind: type[Item]) -> Item:
-    """Convert parsed JSON to a noun. References may be plain ids, and null means omitted."""
+def as_segment(found: object) -> Segment:
+    """Convert parsed JSON to a segment. References may be plain ids, and null means omitted."""
     if isinstance(found, dict):
         found = {key: value for key, value in found.items() if value is not None}
         references = found.get("references")
@@ -104,35 +89,24 @@ def as_noun(found: object, kind: type[Item]) -> Item:
             found["references"] = [
                 {"target": each} if isinstance(each, str) else each for each in references
             ]
-    return msgspec.convert(found, kind)
+    return msgspec.convert(found, Segment)
 
 
-def unfold(folded: StashedSegment) -> Stashed:
-    """Convert a segment from a stash file to a stash entry."""
-    fields = {name: getattr(folded, name) for name in Segment.__struct_fields__}
-    stashing = folded.stashed
-    return Stashed(
-        Segment(**fields),
-        stashing.plan_id,
-        stashing.stashed_at,
-        stashing.reason,
-        stashing.expires_at,
-        stashing.replaced_by,
-    )
+def as_stashed(found: object) -> Stashed:
+    """Convert parsed JSON to a stash entry: a segment that also has a `stashed` object."""
+    beside = found.get("stashed") if isinstance(found, dict) else None
+    if not isinstance(beside, dict):
+        raise msgspec.ValidationError("Expected a segment with an object `stashed`")
+    segment = as_segment(found)
+    return msgspec.convert({**beside, "segment": segment}, Stashed)
 
 
-def write_segment(segment: Segment) -> bytes:
-    """Format a segment readably, as stored in a file."""
-    return _indented(SEGMENT.encode(segment))
-
-
-def write_stashed(entry: Stashed) -> bytes:
-    """Format a stash entry readably, as stored in a file."""
-    stashing = Stashing(
-        entry.plan_id, entry.stashed_at, entry.reason, entry.expires_at, entry.replaced_by
-    )
-    segment, beside = SEGMENT.encode(entry.segment), _encode({"stashed": stashing})
-    return _indented(segment[:-1] + b"," + beside[1:])
+def write_item(item: Segment | Stashed) -> bytes:
+    """Format a segment or a stash entry readably, as stored in a file."""
+    if isinstance(item, Segment):
+        return _indented(SEGMENT.encode(item))
+    beside = msgspec.to_builtins(item)
+    return _indented(_encode({**beside.pop("segment"), "stashed": beside}))
 
 
 def write_document(version: int, workspace: str, segments: Iterable[bytes]) -> bytes:

@@ -1,17 +1,17 @@
-"""One workspace's files, each with the table read from it. A change goes to the file first.
+"""One workspace's files, each with the table read from it.
 
-Writers hold the file's lock. Changes by other programs are read at the next use; a journal line
-that a crash cut off is skipped and logged.
+Writers hold the file's lock; what they change is in the file before they return. Changes by other
+programs are read at the next use; a journal line that a crash cut off is skipped and logged.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-
-import msgspec
+from typing import Generic, TypeVar
 
 from marksweep.errors import StoreCorrupt
 from marksweep.model import Entry, Segment, Stashed
@@ -24,13 +24,14 @@ from marksweep.stores.files import (
     sync_folder,
     unusable,
 )
-from marksweep.stores.json_file import documents
 from marksweep.stores.json_file.documents import (
     SALVAGE,
     Document,
     parse,
-    write_segment,
-    write_stashed,
+    read_segments,
+    read_stashed,
+    write_document,
+    write_item,
 )
 from marksweep.stores.memory import JournalTable, LiveTable, StashTable
 
@@ -45,96 +46,86 @@ The first bytes hold the version: two writes in one tick of the file system's cl
 in all the rest.
 """
 
-
-class WatchedFile:
-    """One file and its last seen state. Missing is a state, too."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._seen: Stamp | None = None
-
-    def changed(self) -> Document | None:
-        """Read the file if it changed since last seen, else None. A missing file reads as empty."""
-        try:
-            stamp = self._stamp()
-            if stamp == self._seen:
-                return None
-            found = parse(self.path, self.path.read_bytes()) if stamp else Document([])
-        except OSError as error:
-            raise unusable(self.path, error) from error
-        self._seen = stamp
-        return found
-
-    def replace(self, content: bytes) -> None:
-        """Replace the whole file durably. The caller holds its lock."""
-        try:
-            replace_file(self.path, content)
-            self._seen = self._stamp()
-        except OSError as error:
-            raise unusable(self.path, error) from error
-
-    def forget(self) -> None:
-        """Force a new read at the next use."""
-        self._seen = (0, 0, 0, b"")
-
-    def _stamp(self) -> Stamp | None:
-        try:
-            found = self.path.stat()
-            with self.path.open("rb") as file:
-                return found.st_ino, found.st_size, found.st_mtime_ns, file.read(_HEADER)
-        except FileNotFoundError:
-            return None
+Table = TypeVar("Table", LiveTable, StashTable)
 
 
-class LiveFile:
-    """One workspace's live file and the table read from it."""
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        found = path.stat()
+        with path.open("rb") as file:
+            return found.st_ino, found.st_size, found.st_mtime_ns, file.read(_HEADER)
+    except FileNotFoundError:
+        return None
+
+
+class DocumentFile(Generic[Table]):
+    """One workspace's live file or stash file, and the table read from it."""
 
     def __init__(self, path: Path, workspace: str) -> None:
-        self._file = WatchedFile(path)
+        self.path = path
         self._workspace = workspace
-        self._table: LiveTable | None = None
-        self._written: dict[str, bytes] = {}
+        self._table: Table | None = None
+        self._seen: Stamp | None = None
+        self._texts: dict[int, tuple[Segment | Stashed, bytes]] = {}
+        """What is in the file, by identity: formatting it again would take most of a write."""
 
-    def table(self) -> LiveTable:
-        """Return the table, up to date with the file."""
-        document = self._file.changed()
-        if document is not None:
-            self._take_in(document)
-        if self._table is None:
-            self._table = LiveTable()
+    def table(self) -> Table:
+        """Return the table, up to date with the file. A missing file reads as empty."""
+        try:
+            stamp = _stamp(self.path)
+            if self._table is None or stamp != self._seen:
+                found = parse(self.path, self.path.read_bytes()) if stamp else Document([])
+                self._table = self._loaded(found, self._table)
+                self._seen = stamp
+        except OSError as error:
+            raise unusable(self.path, error) from error
         return self._table
 
-    def write(self, put: Sequence[Segment], remove: Sequence[str]) -> int:
-        """Remove, then put; return the new version. The caller holds the file's lock."""
-        table = self.table()
-        if not put and not remove:
-            return table.version
-        written = dict(self._written)
-        for segment_id in remove:
-            written.pop(segment_id, None)
-        for segment in put:
-            written[segment.segment_id] = write_segment(segment)
-        version = table.version + 1
-        self._file.replace(documents.write_document(version, self._workspace, written.values()))
-        self._written = written
-        return table.write(put, remove, version=version)
+    @contextmanager
+    def writing(self) -> Iterator[Table]:
+        """Yield the table, and write the file if the table was changed.
 
-    def _take_in(self, document: Document) -> None:
-        """Load the file; differences from before count as changed now."""
+        After a failure it is read from the file again. The caller holds the file's lock.
+        """
+        table = self.table()
+        before = table.version
         try:
-            found = _by_id(self._file.path, documents.read_segments(self._file.path, document))
-        except StoreCorrupt:
-            self._file.forget()
+            yield table
+            if table.version != before:
+                self._save(table)
+        except BaseException:
+            self._table = None
             raise
-        self._written = {key: write_segment(segment) for key, segment in found.items()}
-        if self._table is None:
-            self._table = LiveTable(max(document.version, min(1, len(found))), found.values())
-            return
-        known = self._table
-        put = [segment for key, segment in found.items() if known.get(key) != segment]
-        gone = [s.segment_id for s in known.segments() if s.segment_id not in found]
+
+    def _save(self, table: Table) -> None:
+        items, known = table.held.values(), self._texts
+        texts = {id(item): known.get(id(item)) or (item, write_item(item)) for item in items}
+        written = (text for _, text in texts.values())
+        try:
+            replace_file(self.path, write_document(table.version, self._workspace, written))
+            self._seen = _stamp(self.path)
+        except OSError as error:
+            raise unusable(self.path, error) from error
+        self._texts = texts
+
+    def _loaded(self, document: Document, known: Table | None) -> Table:
+        """Read a table from the file; `known` is what was read or written before."""
+        raise NotImplementedError
+
+
+class LiveFile(DocumentFile[LiveTable]):
+    """One workspace's live segments."""
+
+    def _loaded(self, document: Document, known: LiveTable | None) -> LiveTable:
+        """Read the segments; differences from before count as changed now."""
+        found = _by_id(self.path, read_segments(self.path, document))
+        if known is None:
+            return LiveTable(max(document.version, min(1, len(found))), found.values())
+        put = [segment for key, segment in found.items() if known.held.get(key) != segment]
+        gone = [key for key in known.held if key not in found]
         if put or gone or document.version > known.version:
             known.write(put, gone, version=max(known.version + 1, document.version))
+        return known
 
 
 def _by_id(path: Path, segments: Sequence[Segment]) -> dict[str, Segment]:
@@ -149,59 +140,11 @@ def _by_id(path: Path, segments: Sequence[Segment]) -> dict[str, Segment]:
     return found
 
 
-class StashFile:
-    """One workspace's stash file and the table read from it."""
+class StashFile(DocumentFile[StashTable]):
+    """One workspace's stash."""
 
-    def __init__(self, path: Path, workspace: str) -> None:
-        self._file = WatchedFile(path)
-        self._workspace = workspace
-        self._table = StashTable()
-        self._written: dict[tuple[str, str], bytes] = {}
-        self._version = 0
-
-    def table(self) -> StashTable:
-        """Return the table, up to date with the file."""
-        document = self._file.changed()
-        if document is None:
-            return self._table
-        try:
-            entries = documents.read_stashed(self._file.path, document)
-        except StoreCorrupt:
-            self._file.forget()
-            raise
-        self._table = StashTable()
-        self._table.put(entries)
-        self._written = {_key(entry): write_stashed(entry) for entry in entries}
-        self._version = document.version
-        return self._table
-
-    def put(self, entries: Sequence[Stashed]) -> None:
-        """Store entries. The caller holds the file's lock."""
-        table = self.table()
-        written = dict(self._written)
-        for entry in entries:
-            written.pop(_key(entry), None)
-            written[_key(entry)] = write_stashed(entry)
-        self._replace(written)
-        table.put(entries)
-
-    def remove(self, plan_id: str, segment_ids: Sequence[str]) -> None:
-        """Drop entries. The caller holds the file's lock."""
-        table = self.table()
-        gone = {(plan_id, segment_id) for segment_id in segment_ids} & self._written.keys()
-        if gone:
-            written = {key: each for key, each in self._written.items() if key not in gone}
-            self._replace(written)
-            table.remove(plan_id, segment_ids)
-
-    def _replace(self, written: dict[tuple[str, str], bytes]) -> None:
-        version = self._version + 1
-        self._file.replace(documents.write_document(version, self._workspace, written.values()))
-        self._written, self._version = written, version
-
-
-def _key(entry: Stashed) -> tuple[str, str]:
-    return entry.plan_id, entry.segment.segment_id
+    def _loaded(self, document: Document, known: StashTable | None) -> StashTable:  # noqa: ARG002
+        return StashTable(document.version, read_stashed(self.path, document))
 
 
 class JournalFile:
@@ -222,41 +165,56 @@ class JournalFile:
             raise unusable(self.path, error) from error
         return self._table
 
-    def append(self, entry: Entry) -> Entry:
-        """Append an entry durably. The caller holds the file's lock."""
+    @contextmanager
+    def writing(self) -> Iterator[JournalTable]:
+        """Yield the entries; write what is added durably. The caller holds the file's lock.
+
+        If others were changed or expired, the whole file is replaced. After a failure the file is
+        read again.
+        """
         table = self.table()
-        if shown := table.shown(entry):
-            return shown
-        numbered = msgspec.structs.replace(entry, seq=table.next_seq)
-        line = ENTRY.encode(numbered) + b"\n"
+        before = tuple(table.entries)
         try:
-            self._write(line)
-        except OSError as error:
-            raise unusable(self.path, error) from error
-        self._offset += len(line)
-        self._line += 1
-        table.entries.append(numbered)
-        if table.expire():
-            self._rewrite()
-        return numbered
-
-    def redact(self, segment_ids: Collection[str]) -> int:
-        """Remove the content of segments from all entries. The caller holds the file's lock."""
-        changed = self.table().redact(segment_ids)
-        if changed:
-            self._rewrite()
-        return changed
-
-    def _rewrite(self) -> None:
-        """Rewrite the file from the table."""
-        lines = [ENTRY.encode(entry) + b"\n" for entry in self._table.entries]
-        try:
-            replace_file(self.path, b"".join(lines))
-            self._inode = self.path.stat().st_ino
+            yield table
+            after = tuple(table.entries)
+            if after[: len(before)] != before:
+                self._replace(after)
+            elif len(after) > len(before):
+                self._append(after[len(before) :])
         except OSError as error:
             self._forget()
             raise unusable(self.path, error) from error
-        self._offset, self._line, self._torn = sum(map(len, lines)), len(lines), b""
+        except BaseException:
+            self._forget()
+            raise
+
+    def _replace(self, entries: Sequence[Entry]) -> None:
+        content = _lines(entries)
+        replace_file(self.path, content)
+        self._inode = self.path.stat().st_ino
+        self._offset, self._line, self._torn = len(content), len(entries), b""
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        content = _lines(entries)
+        if self.path.exists():
+            check_writable(self.path)
+        with open_private(self.path) as file:
+            if os.fstat(file.fileno()).st_size > self._offset:
+                file.truncate(self._offset)
+                self._torn = b""
+            file.seek(self._offset)
+            try:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                os.ftruncate(file.fileno(), self._offset)
+                raise
+            self._inode = os.fstat(file.fileno()).st_ino
+        if self._offset == 0:
+            sync_folder(self.path.parent)
+        self._offset += len(content)
+        self._line += len(entries)
 
     def _forget(self) -> None:
         self._table = JournalTable(self._retention)
@@ -298,21 +256,6 @@ class JournalFile:
         self._line += 1
         self._table.entries.append(entry)
 
-    def _write(self, line: bytes) -> None:
-        if self.path.exists():
-            check_writable(self.path)
-        with open_private(self.path) as file:
-            if os.fstat(file.fileno()).st_size > self._offset:
-                file.truncate(self._offset)
-                self._torn = b""
-            file.seek(self._offset)
-            try:
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-            except OSError:
-                os.ftruncate(file.fileno(), self._offset)
-                raise
-            self._inode = os.fstat(file.fileno()).st_ino
-        if self._offset == 0:
-            sync_folder(self.path.parent)
+
+def _lines(entries: Sequence[Entry]) -> bytes:
+    return b"".join(ENTRY.encode(entry) + b"\n" for entry in entries)
