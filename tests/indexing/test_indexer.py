@@ -55,7 +55,7 @@ class Counting:
         self.paths: list[str] = []
 
     def read(self, source: Source) -> Reading:
-        self.paths.append(source.path)
+        self.paths.append(source.memory.relative_path)
         return Inline().read(source)
 
     def close(self) -> None:

@@ -12,7 +12,9 @@ import pytest
 
 from marksweep.errors import MarksweepError
 from marksweep.indexing.readers import Inline, Worker
-from marksweep.indexing.reading import Source
+from marksweep.indexing.reading import Reading, Source
+from marksweep.stores.graph.nouns import Memory
+from tests.graph.graphs import START
 from tests.indexing.trees import index, items_of, live, sqlite_at, write
 
 SLOW_FOR_ITS_GRAMMAR = b"a?" * 40_000
@@ -26,7 +28,14 @@ def worker() -> Iterator[Worker]:
 
 
 def source(path: str, content: bytes) -> Source:
-    return Source("w", "r", path, content)
+    memory = Memory(
+        memory_id=path, workspace_id="w", source="s", created_at=START, relative_path=path
+    )
+    return Source(memory, content)
+
+
+def functions_of(reading: Reading) -> object:
+    return reading.record.memory.metadata["functions"]
 
 
 def pid_of(worker: Worker) -> int:
@@ -42,8 +51,8 @@ def test_a_worker_reads_what_this_process_would(worker: Worker) -> None:
 def test_a_file_that_takes_too_long_is_read_as_text_and_the_next_one_is_not(worker: Worker) -> None:
     slow = worker.read(source("slow.py", SLOW_FOR_ITS_GRAMMAR))
     assert slow.trouble == "parsing took more than 1 s of processor time; read as text"
-    assert "".join(chunk.text for chunk in slow.chunks).encode() == SLOW_FOR_ITS_GRAMMAR
-    assert worker.read(source("a.py", b"def f(): pass\n")).functions == 1
+    assert "".join(chunk.text for chunk in slow.record.chunks).encode() == SLOW_FOR_ITS_GRAMMAR
+    assert functions_of(worker.read(source("a.py", b"def f(): pass\n"))) == 1
 
 
 def test_a_worker_that_crashes_costs_one_file_its_symbols_and_no_more(worker: Worker) -> None:
@@ -51,8 +60,8 @@ def test_a_worker_that_crashes_costs_one_file_its_symbols_and_no_more(worker: Wo
     os.kill(pid_of(worker), signal.SIGSEGV)
     crashed = worker.read(source("b.py", b"def f(): pass\n"))
     assert crashed.trouble == f"its grammar failed (exit code {-signal.SIGSEGV}); read as text"
-    assert [chunk.text for chunk in crashed.chunks] == ["def f(): pass"]
-    assert worker.read(source("b.py", b"def f(): pass\n")).functions == 1
+    assert [chunk.text for chunk in crashed.record.chunks] == ["def f(): pass"]
+    assert functions_of(worker.read(source("b.py", b"def f(): pass\n"))) == 1
 
 
 def test_a_worker_that_fails_in_python_is_not_reported_as_slow(

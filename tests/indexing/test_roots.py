@@ -191,7 +191,7 @@ class Counting(Inline):
         self.paths: list[str] = []
 
     def read(self, source: Source) -> Reading:
-        self.paths.append(source.path)
+        self.paths.append(source.memory.relative_path)
         return super().read(source)
 
 

@@ -14,7 +14,7 @@ from marksweep.errors import Refused
 from marksweep.indexing.reading import LAYOUT
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Found, Walk
-from marksweep.stores.graph.base import FileRow, Seen
+from marksweep.stores.graph.base import MemoryRow, Seen
 from marksweep.stores.graph.nouns import hash_content
 
 RACY_NS = 2_000_000_000
@@ -39,19 +39,19 @@ class Delta(msgspec.Struct, frozen=True):
 
     unchanged: tuple[Seen, ...]
     """Same size and time: not opened."""
-    read: tuple[tuple[Found, FileRow | None], ...]
+    read: tuple[tuple[Found, MemoryRow | None], ...]
     """Files to open, with what is known of each."""
-    gone: tuple[FileRow, ...]
+    gone: tuple[MemoryRow, ...]
     """Rows that the run covers but whose files it did not find."""
-    covered: tuple[FileRow, ...]
+    covered: tuple[MemoryRow, ...]
     """Rows that the run covers: it sees them if their files exist."""
 
 
-def compare(rows: Sequence[FileRow], walk: Walk, selection: Selection) -> Delta:
+def compare(rows: Sequence[MemoryRow], walk: Walk, selection: Selection) -> Delta:
     """Sort files and rows by what has to be done about them."""
     known = {row.relative_path: row for row in rows}
     unchanged: list[Seen] = []
-    read: list[tuple[Found, FileRow | None]] = []
+    read: list[tuple[Found, MemoryRow | None]] = []
     for found in walk.found:
         row = known.get(found.path)
         if row is not None and _is_unchanged(found, row):
@@ -69,7 +69,7 @@ def compare(rows: Sequence[FileRow], walk: Walk, selection: Selection) -> Delta:
     return Delta(tuple(unchanged), tuple(read), gone, covered)
 
 
-def _is_unchanged(found: Found, row: FileRow) -> bool:
+def _is_unchanged(found: Found, row: MemoryRow) -> bool:
     return (
         0 < row.mtime_ns == found.changed_ns
         and row.size == found.size
@@ -106,7 +106,7 @@ class Below:
 class Renames:
     """Missing files, to be recognised under another path by their content."""
 
-    def __init__(self, gone: Iterable[FileRow]) -> None:
+    def __init__(self, gone: Iterable[MemoryRow]) -> None:
         self._by_hash: defaultdict[str, list[str]] = defaultdict(list)
         self.sizes: set[int] = set()
         """Sizes of the files: no other size can match."""
@@ -121,7 +121,7 @@ class Renames:
         return ids.pop(0) if ids else ""
 
 
-def is_live(row: FileRow) -> bool:
+def is_live(row: MemoryRow) -> bool:
     """Return whether searches show a row."""
     return not row.stale and not row.deleted
 

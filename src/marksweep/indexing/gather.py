@@ -16,7 +16,7 @@ from marksweep.indexing.readers import Reader
 from marksweep.indexing.reading import Reading, Source
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Found, Skipped
-from marksweep.stores.graph.base import Copy, FileRow, Seen
+from marksweep.stores.graph.base import Copy, MemoryRow, Seen
 from marksweep.stores.graph.nouns import CODE_INDEXER, Memory, Record, file_memory_id
 
 
@@ -89,7 +89,7 @@ class Gatherer:
         """Make `gather` return after the current file. Called from another thread."""
         self._stopped = True
 
-    def gather(self, files: Iterable[tuple[Found, FileRow | None]]) -> Batch:
+    def gather(self, files: Iterable[tuple[Found, MemoryRow | None]]) -> Batch:
         """Read files; only hash those that turn out to be unchanged."""
         records: list[Record] = []
         copies: list[Copy] = []
@@ -114,7 +114,7 @@ class Gatherer:
         outcome = self._open(Found(path, 0, 0), None)
         return outcome if isinstance(outcome, Record) else None
 
-    def _open(self, found: Found, row: FileRow | None) -> Record | Copy | Seen | None:
+    def _open(self, found: Found, row: MemoryRow | None) -> Record | Copy | Seen | None:
         job, read_ns = self._job, time.time_ns()
         try:
             content, state = job.selection.read(job.root, found.path)
@@ -132,36 +132,31 @@ class Gatherer:
             return Seen(row.memory_id, len(content), changed)
         moved_from = self._moved_from(found.path, content_hash) if row is None else ""
         is_new = row is None and not moved_from
+        memory = self._memory(found.path, len(content), changed, content_hash)
         if is_new and (twin := self._twin(found.path, content_hash)) is not None:
-            return self._copy(twin, len(content), changed)
-        reading = self._reader.read(Source(job.workspace_id, job.repository, found.path, content))
-        memory = self._memory(found.path, reading, len(content), changed, content_hash)
-        self._count(memory, reading, moved_from)
-        return Record(
-            memory=memory,
-            chunks=reading.chunks,
-            entities=reading.entities,
-            mentions=reading.mentions,
-            relations=reading.relations,
-            words=reading.words,
-            moved_from=moved_from,
-        )
+            return self._copy(twin, memory)
+        reading = self._reader.read(Source(memory, content))
+        self._count(reading, moved_from)
+        return msgspec.structs.replace(reading.record, moved_from=moved_from)
 
     def _moved_from(self, path: str, content_hash: str) -> str:
         return self._adopt(path, content_hash) or self._renames.claim(content_hash)
 
-    def _copy(self, twin: Memory, size: int, changed: int) -> Copy:
-        memory = self._placed(twin, size, changed)
-        self._tally(memory)
-        return Copy(twin.memory_id, memory)
+    def _copy(self, twin: Memory, memory: Memory) -> Copy:
+        """Return the memory of a file that has the parsed content of a twin."""
+        parsed = {name: getattr(twin, name) for name in ("language", "lines", "metadata")}
+        copied = msgspec.structs.replace(memory, **parsed)
+        self._tally(copied)
+        return Copy(twin.memory_id, copied)
 
-    def _count(self, memory: Memory, reading: Reading, moved_from: str) -> None:
-        self._tally(memory)
+    def _count(self, reading: Reading, moved_from: str) -> None:
+        self._tally(reading.record.memory)
         if moved_from:
             self.tally.renamed += 1
             self.tally.seen.add(moved_from)
         if reading.trouble:
-            self.tally.as_text.append(Skipped(memory.relative_path, reading.trouble))
+            path = reading.record.memory.relative_path
+            self.tally.as_text.append(Skipped(path, reading.trouble))
 
     def _tally(self, memory: Memory) -> None:
         tally = self.tally
@@ -172,26 +167,9 @@ class Gatherer:
         tally.languages[memory.language] += 1
         tally.seen.add(memory.memory_id)
 
-    def _memory(
-        self, path: str, reading: Reading, size: int, changed: int, content_hash: str
-    ) -> Memory:
+    def _memory(self, path: str, size: int, changed: int, content_hash: str) -> Memory:
+        """Return the memory of a file, without what parsing finds out."""
         job = self._job
-        made = Memory(
-            memory_id="",
-            workspace_id=job.workspace_id,
-            source=CODE_INDEXER,
-            created_at=job.now,
-            relative_path=path,
-            language=reading.language,
-            lines=reading.lines,
-            content_hash=content_hash,
-            metadata={"functions": reading.functions, "classes": reading.classes},
-        )
-        return self._placed(made, size, changed)
-
-    def _placed(self, like: Memory, size: int, changed: int) -> Memory:
-        """Return the memory of a file of this root that has the parsed content of a twin."""
-        job, path = self._job, like.relative_path
         return Memory(
             memory_id=file_memory_id(job.workspace_id, job.repository, path),
             workspace_id=job.workspace_id,
@@ -200,12 +178,9 @@ class Gatherer:
             repository=job.repository,
             file_path=str(job.root / path),
             relative_path=path,
-            language=like.language,
-            lines=like.lines,
             size=size,
             mtime_ns=changed,
-            content_hash=like.content_hash,
+            content_hash=content_hash,
             run=job.run_id,
-            metadata=like.metadata,
             last_seen_at=job.now,
         )

@@ -38,7 +38,7 @@ from marksweep.indexing.roots import Adoptions, Twins, below, enclosed, from_fol
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Found, Walk, resolved, walk
 from marksweep.model import utc_now
-from marksweep.stores.graph.base import Copy, FileRow, GraphStore, Run, Seen
+from marksweep.stores.graph.base import Copy, GraphStore, MemoryRow, Run, Seen
 from marksweep.stores.graph.leases import Lease, hold, this_host
 from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
 
@@ -253,7 +253,7 @@ def _check_shrink(job: Job, walked: Walk, delta: Delta, max_shrink: float) -> No
 
 
 def _ahead(
-    gatherer: Gatherer, files: Sequence[tuple[Found, FileRow | None]]
+    gatherer: Gatherer, files: Sequence[tuple[Found, MemoryRow | None]]
 ) -> Generator[Batch, None, None]:
     """Yield batches of files, reading the next while the last is being written."""
     with ThreadPoolExecutor(1, thread_name_prefix="marksweep-reader") as pool:
@@ -271,10 +271,10 @@ def _ahead(
 
 
 def _batches(
-    files: Sequence[tuple[Found, FileRow | None]],
-) -> Iterator[list[tuple[Found, FileRow | None]]]:
+    files: Sequence[tuple[Found, MemoryRow | None]],
+) -> Iterator[list[tuple[Found, MemoryRow | None]]]:
     """Split the files to read into batches of similar size."""
-    batch: list[tuple[Found, FileRow | None]] = []
+    batch: list[tuple[Found, MemoryRow | None]] = []
     weight = 0
     for found, row in files:
         batch.append((found, row))

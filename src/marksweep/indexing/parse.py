@@ -136,9 +136,7 @@ class _Names:
     def pieces(self) -> tuple[Piece, ...]:
         """Return the runs with the names that each mentions."""
         return tuple(
-            Piece(
-                run.kind, run.symbol, run.start_line, run.end_line, run.text, tuple(sorted(names))
-            )
+            msgspec.structs.replace(run, names=tuple(sorted(names)))
             for run, names in zip(self._runs, self._mentioned, strict=True)
         )
 

@@ -67,7 +67,7 @@ class Worker:
 
     def read(self, source: Source) -> Reading:
         """Read a file; as text if its grammar fails. Texts do not start a process."""
-        if self._process is None and not language_of(source.path).grammar:
+        if self._process is None and not language_of(source.memory.relative_path).grammar:
             return read(source)
         self._process = process = self._process or self._start()
         try:

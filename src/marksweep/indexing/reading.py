@@ -13,13 +13,13 @@ import msgspec
 from marksweep.indexing.parse import Parsed, parse, parse_text
 from marksweep.search.words import stemmed
 from marksweep.stores.graph.nouns import (
-    Chunk,
     Entity,
+    Memory,
     Mention,
+    Record,
     Relation,
     chunks_of,
     entity_id,
-    file_memory_id,
 )
 
 LAYOUT = "3"
@@ -31,54 +31,43 @@ ID_CACHE = 65_536
 
 
 class Source(msgspec.Struct, frozen=True, array_like=True):
-    """A file and its path."""
+    """A file: its memory without what parsing finds out, and its content."""
 
-    workspace_id: str
-    repository: str
-    path: str
+    memory: Memory
     content: bytes
 
 
 class Reading(msgspec.Struct, frozen=True, array_like=True):
-    """A file's part of the graph."""
+    """A file's part of the graph, with the search words of its chunks."""
 
-    language: str
-    lines: int
-    functions: int
-    classes: int
-    chunks: tuple[Chunk, ...]
-    entities: tuple[Entity, ...]
-    mentions: tuple[Mention, ...]
-    relations: tuple[Relation, ...]
-    words: tuple[str, ...]
-    """The search words of each chunk's text: computed here, in the worker process."""
+    record: Record
     trouble: str = ""
     """Why the grammar failed and the file was read as text; usually empty."""
 
 
 def read(source: Source) -> Reading:
     """Parse a file with its grammar, or as text if it has none."""
-    return _named(source, parse(source.path, source.content))
+    return Reading(_named(source.memory, parse(source.memory.relative_path, source.content)))
 
 
 def read_as_text(source: Source, trouble: str) -> Reading:
     """Read a file as text because its grammar failed."""
-    return _named(source, parse_text(source.path, source.content), trouble)
+    parsed = parse_text(source.memory.relative_path, source.content)
+    return Reading(_named(source.memory, parsed), trouble)
 
 
 _entity_id = lru_cache(maxsize=ID_CACHE)(entity_id)
 
 
-def _named(source: Source, parsed: Parsed, trouble: str = "") -> Reading:
+def _named(memory: Memory, parsed: Parsed) -> Record:
     """Assign the ids."""
-    workspace_id = source.workspace_id
-    memory_id = file_memory_id(workspace_id, source.repository, source.path)
+    workspace_id = memory.workspace_id
     ids = [_entity_id(workspace_id, name.kind, name.name) for name in parsed.names]
     entities = {
         each: Entity(entity_id=each, workspace_id=workspace_id, name=name.name, kind=name.kind)
         for each, name in zip(reversed(ids), reversed(parsed.names), strict=True)
     }
-    chunks = chunks_of(workspace_id, memory_id, parsed.pieces)
+    chunks = chunks_of(workspace_id, memory.memory_id, parsed.pieces)
     mentions = dict.fromkeys(
         Mention(chunk.chunk_id, ids[name])
         for chunk, piece in zip(chunks, parsed.pieces, strict=True)
@@ -87,15 +76,18 @@ def _named(source: Source, parsed: Parsed, trouble: str = "") -> Reading:
     ties = {
         (ids[tie.source], ids[tie.target], tie.relation): tie.lines for tie in reversed(parsed.ties)
     }
-    return Reading(
-        language=parsed.language,
-        lines=parsed.lines,
-        functions=parsed.functions,
-        classes=parsed.classes,
+    return Record(
+        memory=msgspec.structs.replace(
+            memory,
+            language=parsed.language,
+            lines=parsed.lines,
+            metadata={"functions": parsed.functions, "classes": parsed.classes},
+        ),
         chunks=chunks,
         entities=tuple(sorted(entities.values(), key=lambda entity: entity.entity_id)),
         mentions=tuple(mentions),
-        relations=tuple(Relation(*tie, memory_id, lines) for tie, lines in reversed(ties.items())),
+        relations=tuple(
+            Relation(*tie, memory.memory_id, lines) for tie, lines in reversed(ties.items())
+        ),
         words=tuple(stemmed(chunk.text) for chunk in chunks),
-        trouble=trouble,
     )

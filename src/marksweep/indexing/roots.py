@@ -14,7 +14,7 @@ import msgspec
 
 from marksweep.indexing.gather import Job
 from marksweep.indexing.walk import Found, Skipped, Walk
-from marksweep.stores.graph.base import FileRow, GraphStore, Nodes
+from marksweep.stores.graph.base import GraphStore, MemoryRow, Nodes
 from marksweep.stores.graph.leases import this_host
 from marksweep.stores.graph.nouns import Memory
 
@@ -58,8 +58,8 @@ class Adoptions:
     """Memories of other roots that files of this one continue."""
 
     def __init__(self, store: GraphStore, job: Job, walked: Walk, *, is_new: bool) -> None:
-        self._inner: dict[str, FileRow] = {}
-        self._moved: dict[str, list[FileRow]] = {}
+        self._inner: dict[str, MemoryRow] = {}
+        self._moved: dict[str, list[MemoryRow]] = {}
         self._taken: set[str] = set()
         there = {found.path for found in walked.found}
         for other, is_ours in _other_roots(store, job):

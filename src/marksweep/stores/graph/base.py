@@ -24,20 +24,6 @@ SCHEMA_VERSION = 5
 """Version of the stored layout. Incremented when stores must be migrated on opening."""
 
 
-class FileRow(msgspec.Struct, frozen=True, gc=False):
-    """What the indexer needs to know about a file it has seen before."""
-
-    memory_id: str
-    relative_path: str
-    content_hash: str
-    size: int
-    mtime_ns: int
-    language: str
-    run: str
-    stale: bool
-    deleted: bool
-
-
 class Seen(msgspec.Struct, frozen=True, gc=False):
     """A file that a run found with unchanged content."""
 
@@ -113,7 +99,7 @@ class Nodes(msgspec.Struct, frozen=True):
 
 
 class MemoryRow(msgspec.Struct, frozen=True, gc=False):
-    """A memory as a collection sees it: everything but its text, in stored form.
+    """A memory as a collection or the indexer sees it: all that is small, in stored form.
 
     Times are microseconds since 1970. A plan may read a hundred thousand rows, so values are
     converted only on access.
@@ -136,6 +122,13 @@ class MemoryRow(msgspec.Struct, frozen=True, gc=False):
     deleted_us: int | None
     tags_json: str
     expires_us: int | None = None
+    size: int = 0
+    mtime_ns: int = 0
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it is soft-deleted."""
+        return self.deleted_us is not None
 
     @property
     def created_at(self) -> datetime:
@@ -384,7 +377,7 @@ class GraphStore(Protocol):
         """Record that memories were read; return how many exist."""
         ...
 
-    def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
+    def files(self, workspace_id: str, repository: str) -> tuple[MemoryRow, ...]:
         """Fetch the known files of a repository, sorted by path."""
         ...
 

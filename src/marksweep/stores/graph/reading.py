@@ -170,10 +170,10 @@ def entities(db: Reader, workspace_id: str) -> tuple[Entity, ...]:
     return tuple(rows.entity_of(workspace_id, row) for row in found)
 
 
-def files(db: Reader, workspace_id: str, repository: str) -> tuple[base.FileRow, ...]:
+def files(db: Reader, workspace_id: str, repository: str) -> tuple[base.MemoryRow, ...]:
     """Fetch the known files of a repository."""
     given = {"repository": plain(repository), "source": nouns.CODE_INDEXER}
-    return tuple(map(rows.file_row, _read(db, workspace_id, db.statements.FILES, **given)))
+    return tuple(map(rows.survey_row, _read(db, workspace_id, db.statements.FILES, **given)))
 
 
 def file_at(db: Reader, workspace_id: str, file_path: str) -> str | None:

@@ -19,7 +19,6 @@ from marksweep.stores.graph import nouns
 from marksweep.stores.graph.base import (
     EPOCH,
     Definition,
-    FileRow,
     GraphHit,
     GraphQuery,
     Link,
@@ -50,11 +49,7 @@ RELATION_COLUMNS = ("source_id", "target_id", "relation", "memory_id", "lines")
 SURVEY_COLUMNS = (
     "id", "source", "repository", "file_path", "relative_path", "content_hash", "lines",
     "stale", "pinned", "pinned_by", "created_at", "last_seen_at", "read_at", "deleted_at", "tags",
-    "expires_at",
-)  # fmt: skip
-FILE_COLUMNS = (
-    "id", "relative_path", "content_hash", "size", "mtime_ns", "language", "run", "stale",
-    "deleted_at",
+    "expires_at", "size", "mtime_ns",
 )  # fmt: skip
 
 _tags = msgspec.json.Decoder(tuple[str, ...])
@@ -240,21 +235,6 @@ def survey_row(row: Row) -> MemoryRow:
 def numbers(cell: Cell) -> array[int]:
     """Read a column of numbers that was sent as one JSON list."""
     return array("q", _numbers.decode(str(cell)))
-
-
-def file_row(row: Row) -> FileRow:
-    """Read what the indexer knows about a file from a row in FILE_COLUMNS order."""
-    return FileRow(
-        memory_id=str(row[0]),
-        relative_path=str(row[1]),
-        content_hash=str(row[2]),
-        size=int(row[3] or 0),
-        mtime_ns=int(row[4] or 0),
-        language=str(row[5]),
-        run=str(row[6]),
-        stale=truth(row[7]),
-        deleted=row[8] is not None,
-    )
 
 
 def filters(query: GraphQuery) -> dict[str, Cell]:

@@ -12,10 +12,11 @@ from __future__ import annotations
 from marksweep.stores.graph.rows import (
     CHUNK_COLUMNS,
     ENTITY_COLUMNS,
-    FILE_COLUMNS,
     MEMORY_COLUMNS,
     SURVEY_COLUMNS,
 )
+
+_LABELS = {"memory": "Memory", "chunk": "Chunk", "entity": "Entity"}
 
 _STORED_AS = {"tags": "tags_json"}
 """Tags are stored twice: as a list to filter by, and as JSON to read back exactly."""
@@ -38,6 +39,10 @@ _MEMORY, _CHUNK, _ENTITY = (
     _of("m", MEMORY_COLUMNS),
     _of("c", CHUNK_COLUMNS),
     _of("e", ENTITY_COLUMNS),
+)
+_AS_NUMBER = {name: f"CASE WHEN m.{name} THEN 1 ELSE 0 END" for name in ("stale", "pinned")}
+_SURVEY = ", ".join(
+    ("id(m)", *(_AS_NUMBER.get(name, _of("m", (name,))) for name in SURVEY_COLUMNS))
 )
 _KEPT = ("created_at", "read_at", "pinned", "pinned_by")
 _AT = {column: place for place, column in enumerate(MEMORY_COLUMNS)}
@@ -288,7 +293,7 @@ CALLED = "UNWIND $names AS n MATCH (c:Chunk {bare: n}) RETURN id(c)"
 
 FILES = f"""
 MATCH (m:Memory {{repository: $repository}}) WHERE m.source = $source
-RETURN {_of("m", FILE_COLUMNS)} ORDER BY m.relative_path"""
+RETURN {_SURVEY} ORDER BY m.relative_path"""
 FILE_AT = """
 MATCH (m:Memory {file_path: $path}) WHERE m.source = $source AND m.deleted_at IS NULL
 RETURN m.id ORDER BY m.last_seen_at DESC, m.id LIMIT 1"""
@@ -322,9 +327,7 @@ RETURN {_RUN} ORDER BY r.started_at DESC, r.id DESC"""
 
 # Collection
 
-_AS_NUMBER = {name: f"CASE WHEN m.{name} THEN 1 ELSE 0 END" for name in ("stale", "pinned")}
-_SURVEY = ", ".join(_AS_NUMBER.get(name, _of("m", (name,))) for name in SURVEY_COLUMNS)
-SURVEY_MEMORIES = f"MATCH (m:Memory) RETURN id(m), {_SURVEY}"
+SURVEY_MEMORIES = f"MATCH (m:Memory) RETURN {_SURVEY}"
 SURVEY_CHUNKS = "MATCH (c:Chunk) RETURN collect(id(c))"
 SURVEY_OWNERS = "MATCH (m:Memory)-[:HAS_CHUNK]->(c) RETURN collect(id(c)), collect(id(m))"
 SURVEY_DELETED_CHUNKS = "MATCH (c:Chunk) WHERE c.deleted_at > 0 RETURN collect(id(c))"
@@ -332,29 +335,28 @@ SURVEY_ENTITIES = "MATCH (e:Entity) RETURN collect(id(e))"
 SURVEY_DELETED_ENTITIES = "MATCH (e:Entity) WHERE e.deleted_at > 0 RETURN collect(id(e))"
 SURVEY_MENTIONS = "MATCH (c)-[:MENTIONS]->(e:Entity) RETURN collect(id(c)), collect(id(e))"
 IDS = {
-    "memory": "UNWIND $keys AS k MATCH (n:Memory) WHERE id(n) = k RETURN k, n.id",
-    "chunk": "UNWIND $keys AS k MATCH (n:Chunk) WHERE id(n) = k RETURN k, n.id",
-    "entity": "UNWIND $keys AS k MATCH (n:Entity) WHERE id(n) = k RETURN k, n.id",
+    kind: f"UNWIND $keys AS k MATCH (n:{label}) WHERE id(n) = k RETURN k, n.id"
+    for kind, label in _LABELS.items()
 }
 _HIDE = "SET n.deleted_at = $at, n.deleted_by = $plan_id, n.version = w.version"
 _UNCHANGED = "n.deleted_at IS NULL AND n.version <= $seen"
-HIDE_MEMORIES = f"""
+HIDE = {
+    "memory": f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Memory {{id: i}})
-WHERE {_UNCHANGED} AND n.pinned = false {_HIDE}"""
-HIDE_CHUNKS = f"""
+WHERE {_UNCHANGED} AND n.pinned = false {_HIDE}""",
+    "chunk": f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Chunk {{id: i}}) WHERE {_UNCHANGED}
 OPTIONAL MATCH (n)<-[:HAS_CHUNK]-(m:Memory)
-WITH w, n, m WHERE m IS NULL OR m.deleted_at IS NOT NULL {_HIDE}"""
-"""Hide chunks whose memory is hidden, and those without a memory."""
-HIDE_ENTITIES = f"""
+WITH w, n, m WHERE m IS NULL OR m.deleted_at IS NOT NULL {_HIDE}""",
+    "entity": f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Entity {{id: i}}) WHERE {_UNCHANGED}
 OPTIONAL MATCH (n)<-[:MENTIONS]-(c:Chunk)<-[held:HAS_CHUNK]-(:Memory) WHERE c.deleted_at IS NULL
-WITH w, n, count(held) AS holders WHERE holders = 0 {_HIDE}"""
-"""Hide entities that no live chunk of a memory mentions."""
+WITH w, n, count(held) AS holders WHERE holders = 0 {_HIDE}""",
+}
+"""Hide nodes that have not changed and are neither pinned nor held by something live."""
 HIDDEN_BY = {
-    "memory": "UNWIND $ids AS i MATCH (n:Memory {id: i}) WHERE n.deleted_by = $plan_id RETURN i",
-    "chunk": "UNWIND $ids AS i MATCH (n:Chunk {id: i}) WHERE n.deleted_by = $plan_id RETURN i",
-    "entity": "UNWIND $ids AS i MATCH (n:Entity {id: i}) WHERE n.deleted_by = $plan_id RETURN i",
+    kind: f"UNWIND $ids AS i MATCH (n:{label} {{id: i}}) WHERE n.deleted_by = $plan_id RETURN i"
+    for kind, label in _LABELS.items()
 }
 """What a plan has hidden, now or before an interruption: repeating it gives the same result."""
 _SHOW = "SET n.deleted_at = null, n.deleted_by = null, n.version = w.version RETURN n.id"
@@ -380,11 +382,11 @@ MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Memory {{id: i}})
 WITH w, n WHERE n.deleted_at > 0 {_SHOW}"""
 DELETED = {
     kind: f"""
-MATCH (n:{kind.capitalize()}) WHERE n.deleted_at > 0
+MATCH (n:{label}) WHERE n.deleted_at > 0
     AND ($before IS NULL OR n.deleted_at < $before)
     AND ($plan_id IS NULL OR n.deleted_by = $plan_id)
 RETURN n.id, n.deleted_at, n.deleted_by ORDER BY n.id"""
-    for kind in ("memory", "chunk", "entity")
+    for kind, label in _LABELS.items()
 }
 PURGE_RELATIONS_OF = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before

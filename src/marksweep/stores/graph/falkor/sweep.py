@@ -96,15 +96,11 @@ def soft_delete(
 ) -> Nodes:
     """Hide nodes that have not changed since a version: memories, then chunks, then entities."""
     done: dict[Kind, list[str]] = {kind: [] for kind in Kind}
-    for kind, statement in (
-        (Kind.MEMORY, cypher.HIDE_MEMORIES),
-        (Kind.CHUNK, cypher.HIDE_CHUNKS),
-        (Kind.ENTITY, cypher.HIDE_ENTITIES),
-    ):
+    for kind in Kind:
         for batch in _batches(nodes.of(kind), BATCH_NODES):
             given = {"ids": batch, "seen": version, "plan_id": plan_id, "at": micros(at)}
             check: Step = (cypher.HIDDEN_BY[kind], {"ids": batch, "plan_id": plan_id})
-            _, hidden = db.write(workspace_id, (statement, given), check)
+            _, hidden = db.write(workspace_id, (cypher.HIDE[kind], given), check)
             done[kind] += [str(row[0]) for row in hidden]
     return Nodes(*(tuple(sorted(done[kind])) for kind in Kind))
 

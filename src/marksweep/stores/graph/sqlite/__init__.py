@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from marksweep.stores.graph import reading
-from marksweep.stores.graph.base import EXPORT_BATCH, Item, Nodes
+from marksweep.stores.graph.base import Item, Nodes
 from marksweep.stores.graph.nouns import Kind
 from marksweep.stores.graph.sqlite import runs, search, sweep, transfer, writing
 from marksweep.stores.graph.sqlite.connection import Database
@@ -101,16 +101,8 @@ class SqliteGraphStore:
             with self.db.snapshot() as found:
                 yield from reading.nodes_with_edges(found, workspace_id, nodes)
             return
-        for page in transfer.PAGES:
-            after: transfer.Mark = None
-            while True:
-                with self.db.reading() as db:
-                    after, items = page(db, workspace_id, after, EXPORT_BATCH)
-                if not items:
-                    break
-                yield from items
         with self.db.reading() as db:
-            yield from transfer.aliases(db, workspace_id)
+            yield from transfer.everything(db, workspace_id)
 
     def scrub(self) -> tuple[str, ...]:
         """Remove erased content from the file and its log."""

@@ -8,13 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from marksweep.search.ranking import Fields, marked
 from marksweep.search.words import stemmed
 from marksweep.stores import database
 from marksweep.stores.database import Schema, statements_of
 from marksweep.stores.graph.base import SCHEMA_VERSION
+from marksweep.stores.graph.nouns import Kind
 from marksweep.stores.graph.reading import Statements
-from marksweep.stores.graph.rows import Row, bare
+from marksweep.stores.graph.rows import Cell, Row, bare, plain
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.schema import MIGRATIONS, SCHEMA
 
@@ -28,11 +31,14 @@ SETTINGS = (
     "PRAGMA cache_size = -65536",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA wal_autocheckpoint = 8000",
-    sql.PICKED,
     sql.KEYED,
     sql.WORD_INSTANCES,
 )
 """Statements that set up each connection."""
+
+
+Keys = dict[str, int]
+"""Row keys by node id."""
 
 
 def _upgrade(db: sqlite3.Connection, version: int) -> None:
@@ -68,8 +74,8 @@ class Reader:
         self, workspace_id: str, statements: Sequence[str], params: Mapping[str, object]
     ) -> list[list[Row]]:
         """Run statements in a workspace, all with the same parameters."""
-        given: dict[str, Any] = {"ws": number(self._db, workspace_id), **params}
-        pick(self._db, given.pop("ids", ()))
+        ids = as_json(params.get("ids", ()))  # type: ignore[arg-type]
+        given: dict[str, Any] = {**params, "ws": number(self._db, workspace_id), "ids": ids}
         return [self._db.execute(statement, given).fetchall() for statement in statements]
 
 
@@ -90,10 +96,9 @@ def marked_words(ws: int, text: str) -> str:
     return marked(stemmed(text), mark(ws))
 
 
-def pick(db: sqlite3.Connection, ids: Iterable[str]) -> None:
-    """Set the ids that the next statements apply to."""
-    db.execute(sql.FORGET_PICKED)
-    db.executemany(sql.PICK, ((each,) for each in ids))
+def as_json(values: Iterable[str | int]) -> str:
+    """Write a parameter that is a list of ids or keys, each once."""
+    return msgspec.json.encode(tuple(dict.fromkeys(values))).decode()
 
 
 def key(db: sqlite3.Connection, keys: Iterable[int]) -> None:
@@ -108,9 +113,31 @@ def number(db: sqlite3.Connection, workspace_id: str) -> int:
     return int(row[0]) if row else 0
 
 
-def advance(db: sqlite3.Connection, workspace_id: str) -> tuple[int, int]:
-    """Increment a workspace's version; return its number and the new version."""
-    db.execute(sql.NEW_WORKSPACE, (workspace_id,))
-    ws = number(db, workspace_id)
-    (version,) = db.execute(sql.NEXT_VERSION, (ws,)).fetchone()
-    return ws, int(version)
+class Change:
+    """A write transaction on a workspace, which gives the rows it changes the next version."""
+
+    def __init__(self, db: sqlite3.Connection, workspace_id: str) -> None:
+        db.execute(sql.NEW_WORKSPACE, (workspace_id,))
+        self.ws: int
+        self.version: int
+        self.ws, self.version = db.execute(sql.NEXT_VERSION, (workspace_id,)).fetchone()
+        self.db = db
+
+    def run(
+        self,
+        statement: str,
+        *,
+        ids: Iterable[str] = (),
+        keys: Iterable[int] = (),
+        **given: Cell,
+    ) -> sqlite3.Cursor:
+        """Run a statement on nodes with these ids or keys."""
+        given |= {"ws": self.ws, "version": self.version}
+        given |= {"ids": as_json(map(plain, ids)), "keys": as_json(keys)}
+        return self.db.execute(statement, given)
+
+    def keys(self, kind: Kind, ids: Iterable[str]) -> Keys:
+        """Look up the keys of existing nodes."""
+        given = {each: plain(each) for each in ids}
+        found = {name: key for key, name in self.run(sql.KEYS[kind], ids=given)}
+        return {each: found[stored] for each, stored in given.items() if stored in found}

@@ -13,69 +13,62 @@ from marksweep.stores.graph.leases import is_dead
 from marksweep.stores.graph.nouns import CODE_INDEXER
 from marksweep.stores.graph.rows import micros, plain, run_of
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import advance, pick
+from marksweep.stores.graph.sqlite.connection import Change
 from marksweep.stores.graph.sqlite.sweep import revive
 
 
 def begin_run(db: sqlite3.Connection, workspace_id: str, run: Run) -> None:
     """Record that a run has begun."""
-    ws, _ = advance(db, workspace_id)
-    row = (ws, run.run_id, plain(run.repository), plain(run.filter), micros(run.started_at))
-    db.execute(sql.BEGIN_RUN, row)
+    Change(db, workspace_id).run(
+        sql.BEGIN_RUN,
+        run=run.run_id,
+        repository=plain(run.repository),
+        filter=plain(run.filter),
+        at=micros(run.started_at),
+    )
 
 
 def stamp(
     db: sqlite3.Connection, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime
 ) -> None:
     """Mark unchanged files as seen."""
-    ws, version = advance(db, workspace_id)
+    change = Change(db, workspace_id)
     deleted = []
     for each in seen:
-        given = {
-            "ws": ws,
-            "version": version,
-            "run": run_id,
-            "at": micros(at),
-            "id": plain(each.memory_id),
-            "size": each.size,
-            "mtime_ns": each.mtime_ns,
-        }
-        row = db.execute(sql.STAMP, given).fetchone()
+        row = change.run(
+            sql.STAMP,
+            run=run_id,
+            at=micros(at),
+            id=plain(each.memory_id),
+            size=each.size,
+            mtime_ns=each.mtime_ns,
+        ).fetchone()
         if row is not None and row[0]:
-            deleted.append(plain(each.memory_id))
+            deleted.append(each.memory_id)
     if deleted:
-        revive(db, ws, version, Nodes(memories=tuple(deleted)))
+        revive(change, Nodes(memories=tuple(deleted)))
 
 
 def finish_run(
     db: sqlite3.Connection, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime
 ) -> Run:
     """Mark stale what the run should have seen but did not, and close it."""
-    ws, version = advance(db, workspace_id)
-    row = db.execute(sql.RUN, (ws, run_id)).fetchone()
+    change = Change(db, workspace_id)
+    row = change.run(sql.RUN, run=run_id).fetchone()
     if row is None:
         raise NotFound(f"no run {run_id!r} in workspace {workspace_id!r}; begin it first.")
-    run = run_of(row)
-    pick(db, map(plain, scope))
-    given = {
-        "ws": ws,
-        "version": version,
-        "repository": run.repository,
-        "source": CODE_INDEXER,
-        "run": run_id,
-    }
-    stale = db.execute(sql.FINISH_STALE, given).rowcount
-    (seen,) = db.execute(sql.SEEN_BY, (ws, run.repository, run_id)).fetchone()
-    db.execute(sql.END_RUN, (micros(at), seen, stale, ws, run_id))
-    return run_of(db.execute(sql.RUN, (ws, run_id)).fetchone())
+    root = run_of(row).repository
+    stale = change.run(
+        sql.FINISH_STALE, ids=scope, run=run_id, repository=root, source=CODE_INDEXER
+    ).rowcount
+    change.run(sql.END_RUN, run=run_id, repository=root, at=micros(at), stale=stale)
+    return run_of(change.run(sql.RUN, run=run_id).fetchone())
 
 
 def mark_stale(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
     """Mark code memories stale."""
-    ws, version = advance(db, workspace_id)
-    pick(db, map(plain, memory_ids))
-    given = {"ws": ws, "version": version, "source": CODE_INDEXER}
-    return db.execute(sql.MARK_STALE, given).rowcount
+    change = Change(db, workspace_id)
+    return change.run(sql.MARK_STALE, ids=memory_ids, source=CODE_INDEXER).rowcount
 
 
 def workspaces(db: sqlite3.Connection) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Every SQL statement of the graph store, named for its purpose.
 
-Rows belong to a workspace by its number `ws`. A chunk is live when neither it nor its memory is
-soft-deleted; a chunk without a memory keeps nothing alive.
+Rows belong to a workspace by its number `ws`. `ids` and `keys` are JSON lists, of any length. A
+chunk is live when neither it nor its memory is soft-deleted; a chunk without a memory keeps nothing
+alive.
 """
 
 # ruff: noqa: S608  statements are built from constants; every value is a parameter
@@ -11,7 +12,6 @@ from __future__ import annotations
 from marksweep.stores.graph.rows import (
     CHUNK_COLUMNS,
     ENTITY_COLUMNS,
-    FILE_COLUMNS,
     MEMORY_COLUMNS,
     SURVEY_COLUMNS,
 )
@@ -23,6 +23,7 @@ def _of(table: str, columns: tuple[str, ...]) -> str:
 
 _MEMORY = _of("m", MEMORY_COLUMNS)
 _ENTITY = _of("e", ENTITY_COLUMNS)
+_SURVEY = ", ".join(("key", *SURVEY_COLUMNS))
 _CHUNK = ", ".join(
     {"memory_id": "coalesce(m.id, c.orphan_of)", "text": "t.text"}.get(column, f"c.{column}")
     for column in CHUNK_COLUMNS
@@ -31,15 +32,11 @@ _CHUNKS = (
     f"SELECT {_CHUNK} FROM chunk c JOIN chunk_text t ON t.key = c.text_key"
     " LEFT JOIN memory m ON m.key = c.memory_key"
 )
-_PICKED = "(SELECT id FROM temp.picked)"
-_KEYED = "(SELECT key FROM temp.keyed)"
+_PICKED = "(SELECT value FROM json_each(:ids))"
+_KEYED = "(SELECT value FROM json_each(:keys))"
 
-PICKED = "CREATE TEMP TABLE IF NOT EXISTS picked (id TEXT PRIMARY KEY) WITHOUT ROWID"
-"""Ids that a statement applies to; a temporary table does not limit their number."""
-FORGET_PICKED = "DELETE FROM temp.picked"
-PICK = "INSERT OR IGNORE INTO temp.picked VALUES (?)"
 KEYED = "CREATE TEMP TABLE IF NOT EXISTS keyed (key INTEGER PRIMARY KEY)"
-"""Keys that a statement applies to."""
+"""Keys of the hits of a search."""
 FORGET_KEYED = "DELETE FROM temp.keyed"
 KEY = "INSERT OR IGNORE INTO temp.keyed VALUES (?)"
 
@@ -47,7 +44,8 @@ KEY = "INSERT OR IGNORE INTO temp.keyed VALUES (?)"
 
 WORKSPACE = "SELECT ws, version FROM workspace WHERE workspace_id = ?"
 NEW_WORKSPACE = "INSERT INTO workspace (workspace_id) VALUES (?) ON CONFLICT DO NOTHING"
-NEXT_VERSION = "UPDATE workspace SET version = version + 1 WHERE ws = ? RETURNING version"
+NEXT_VERSION = """
+UPDATE workspace SET version = version + 1 WHERE workspace_id = ? RETURNING ws, version"""
 WORKSPACES = """
 SELECT workspace_id FROM workspace w
 WHERE EXISTS (SELECT 1 FROM memory WHERE ws = w.ws) OR EXISTS (SELECT 1 FROM chunk WHERE ws = w.ws)
@@ -66,20 +64,14 @@ SELECT (SELECT count(*) FROM memory WHERE ws = :ws AND deleted_at IS NULL),
 
 # Writing
 
+_KEPT = ("id", "created_at", "read_at", "pinned", "pinned_by")
 PUT_MEMORY = f"""
 INSERT INTO memory (ws, version, {", ".join(MEMORY_COLUMNS)})
 VALUES (?, ?{", ?" * len(MEMORY_COLUMNS)})
-ON CONFLICT (ws, id) DO UPDATE SET version = excluded.version, source = excluded.source,
-    repository = excluded.repository, file_path = excluded.file_path,
-    relative_path = excluded.relative_path, language = excluded.language, lines = excluded.lines,
-    size = excluded.size, mtime_ns = excluded.mtime_ns, content_hash = excluded.content_hash,
-    run = excluded.run, tags = excluded.tags, metadata = excluded.metadata,
-    stale = excluded.stale, last_seen_at = excluded.last_seen_at, text = excluded.text,
+ON CONFLICT (ws, id) DO UPDATE SET version = excluded.version, deleted_by = '',
+    {", ".join(f"{name} = excluded.{name}" for name in MEMORY_COLUMNS if name not in _KEPT)},
     pinned = max(pinned, excluded.pinned),
-    pinned_by = CASE WHEN excluded.pinned THEN excluded.pinned_by ELSE pinned_by END,
-    deleted_at = excluded.deleted_at, deleted_by = '',
-    superseded_by = excluded.superseded_by, superseded_at = excluded.superseded_at,
-    expires_at = excluded.expires_at
+    pinned_by = CASE WHEN excluded.pinned THEN excluded.pinned_by ELSE pinned_by END
 RETURNING key"""
 """Write a memory; an existing one keeps its creation and read times and its pin."""
 CARRY_OVER = """
@@ -87,8 +79,8 @@ UPDATE memory SET created_at = old.created_at, read_at = old.read_at,
     pinned = max(memory.pinned, old.pinned),
     pinned_by = CASE WHEN old.pinned THEN old.pinned_by ELSE memory.pinned_by END,
     tags = CASE WHEN memory.tags = '[]' THEN old.tags ELSE memory.tags END
-FROM (SELECT * FROM memory WHERE ws = ?1 AND id = ?2) AS old
-WHERE memory.ws = ?1 AND memory.id = ?3"""
+FROM (SELECT * FROM memory WHERE ws = :ws AND id = :old) AS old
+WHERE memory.ws = :ws AND memory.id = :new"""
 """Carry over what a moved file had under its old path."""
 LAST_CHUNK = "SELECT coalesce(max(key), 0) FROM chunk"
 PUT_CHUNK = """
@@ -101,7 +93,7 @@ PUT_CHUNK_WORDS = """
 INSERT INTO chunk_words (rowid, words, named, placed)
 SELECT key, words, named, placed FROM chunk_text WHERE key > ?"""
 PUT_LENGTH = "INSERT INTO text_length (key, length) VALUES (?, ?)"
-COUNT_CHUNKS = "UPDATE workspace SET chunks = chunks + ? WHERE ws = ?"
+COUNT_CHUNKS = "UPDATE workspace SET chunks = chunks + :more WHERE ws = :ws"
 CHUNK_COUNT = "SELECT chunks FROM workspace WHERE ws = ?"
 PUT_ENTITY = """
 INSERT INTO entity (ws, version, id, name, type, deleted_at, bare) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -113,42 +105,43 @@ INSERT OR IGNORE INTO relation (ws, source_key, target_key, relation, memory_id,
 VALUES (?, ?, ?, ?, ?, ?)"""
 COPYABLE = f"""
 SELECT id, key, content_hash FROM memory
-WHERE ws = ? AND deleted_at IS NULL AND tags = '[]' AND id IN {_PICKED}"""
+WHERE ws = :ws AND deleted_at IS NULL AND tags = '[]' AND id IN {_PICKED}"""
 """Memories whose chunks may be copied; tags are among a chunk's words."""
 CHUNK_PLACES = """
 SELECT key, start_line, end_line, symbol FROM chunk
-WHERE ws = ? AND memory_key = ? ORDER BY position, id"""
+WHERE ws = :ws AND memory_key = :memory ORDER BY position, id"""
 COPY_CHUNK = """
 INSERT INTO chunk (key, ws, version, memory_key, id, kind, symbol, start_line, end_line, position,
     bare, text_key)
-SELECT ?1, ws, ?2, ?3, ?4, kind, symbol, start_line, end_line, position, bare, text_key
-FROM chunk WHERE key = ?5"""
+SELECT :key, ws, :version, :memory, :id, kind, symbol, start_line, end_line, position, bare,
+    text_key
+FROM chunk WHERE key = :source"""
 COPY_MENTIONS = """
 INSERT INTO mention (ws, chunk_key, entity_key)
-SELECT ws, ?2, entity_key FROM mention WHERE ws = ?1 AND chunk_key = ?3"""
+SELECT ws, :key, entity_key FROM mention WHERE ws = :ws AND chunk_key = :source"""
 REVIVE_MENTIONED = """
-UPDATE entity SET version = ?2, deleted_at = NULL, deleted_by = ''
-WHERE key IN (SELECT entity_key FROM mention WHERE ws = ?1 AND chunk_key > ?3)"""
+UPDATE entity SET version = :version, deleted_at = NULL, deleted_by = ''
+WHERE key IN (SELECT entity_key FROM mention WHERE ws = :ws AND chunk_key > :after)"""
 """Make the entities of new chunks live, as writing them would."""
 COPY_RELATIONS = """
 INSERT INTO relation (ws, source_key, target_key, relation, memory_id, lines)
-SELECT ws, source_key, target_key, relation, ?2, lines FROM relation INDEXED BY relation_memory
-WHERE ws = ?1 AND memory_id = ?3"""
+SELECT ws, source_key, target_key, relation, :memory, lines
+FROM relation INDEXED BY relation_memory WHERE ws = :ws AND memory_id = :source"""
 KEYS = {
-    kind: f"SELECT key, id FROM {kind} WHERE ws = ? AND id IN {_PICKED}"
+    kind: f"SELECT key, id FROM {kind} WHERE ws = :ws AND id IN {_PICKED}"
     for kind in ("memory", "chunk", "entity")
 }
-CHUNKS_OF_KEYS = f"SELECT key, id FROM chunk WHERE ws = ? AND memory_key IN {_KEYED}"
+CHUNKS_OF_KEYS = f"SELECT key, id FROM chunk WHERE ws = :ws AND memory_key IN {_KEYED}"
 ORPHANS_OF = (
-    f"SELECT key, id FROM chunk WHERE ws = ? AND orphan_of <> '' AND orphan_of IN {_PICKED}"
+    f"SELECT key, id FROM chunk WHERE ws = :ws AND orphan_of <> '' AND orphan_of IN {_PICKED}"
 )
-MENTIONED_BY = f"SELECT DISTINCT entity_key FROM mention WHERE ws = ? AND chunk_key IN {_KEYED}"
-DROP_RELATIONS_OF = f"DELETE FROM relation WHERE ws = ? AND memory_id IN {_PICKED}"
-DROP_MENTIONS_OF = f"DELETE FROM mention WHERE ws = ? AND chunk_key IN {_KEYED}"
+MENTIONED_BY = f"SELECT DISTINCT entity_key FROM mention WHERE ws = :ws AND chunk_key IN {_KEYED}"
+DROP_RELATIONS_OF = f"DELETE FROM relation WHERE ws = :ws AND memory_id IN {_PICKED}"
+DROP_MENTIONS_OF = f"DELETE FROM mention WHERE ws = :ws AND chunk_key IN {_KEYED}"
 TEXTS_OF = f"SELECT DISTINCT text_key FROM chunk WHERE key IN {_KEYED}"
-SPARE_SHARED = """
-DELETE FROM temp.keyed WHERE EXISTS (SELECT 1 FROM chunk WHERE text_key = temp.keyed.key)"""
-"""Deselect the texts that a chunk still uses."""
+UNUSED_TEXTS = """
+SELECT value FROM json_each(:keys) WHERE NOT EXISTS (SELECT 1 FROM chunk WHERE text_key = value)"""
+"""The texts that no chunk uses any more."""
 DROP_CHUNKS = f"DELETE FROM chunk WHERE key IN {_KEYED}"
 DROP_CHUNK_WORDS = f"""
 INSERT INTO chunk_words (chunk_words, rowid, words, named, placed)
@@ -159,10 +152,13 @@ DROP_MEMORIES = f"DELETE FROM memory WHERE key IN {_KEYED}"
 UNMENTIONED = f"""
 SELECT key, id FROM entity
 WHERE key IN {_KEYED} AND NOT EXISTS (SELECT 1 FROM mention WHERE entity_key = entity.key)"""
-DROP_ENTITIES = f"DELETE FROM entity WHERE key IN {_KEYED}"
-DROP_RELATIONS_FROM = f"DELETE FROM relation WHERE ws = ? AND source_key IN {_KEYED}"
-DROP_RELATIONS_TO = f"DELETE FROM relation WHERE target_key IN {_KEYED}"
-DROP_MENTIONS_TO = f"DELETE FROM mention WHERE entity_key IN {_KEYED}"
+DROP_ENTITIES = (
+    f"DELETE FROM relation WHERE ws = :ws AND source_key IN {_KEYED}",
+    f"DELETE FROM relation WHERE target_key IN {_KEYED}",
+    f"DELETE FROM mention WHERE entity_key IN {_KEYED}",
+    f"DELETE FROM entity WHERE key IN {_KEYED}",
+)
+"""Erase entities, after every edge that touches them."""
 PIN = f"""
 UPDATE memory SET pinned = 1, pinned_by = :by, version = :version
 WHERE ws = :ws AND id IN {_PICKED}"""
@@ -177,34 +173,37 @@ UPDATE memory SET superseded_by = :by, superseded_at = :at, version = :version
 WHERE ws = :ws AND id <> :by AND superseded_at IS NULL AND id IN {_PICKED}"""
 MOVE_MENTIONS = """
 INSERT OR IGNORE INTO mention (ws, chunk_key, entity_key)
-SELECT ws, chunk_key, ?1 FROM mention WHERE entity_key = ?2"""
+SELECT ws, chunk_key, :kept FROM mention WHERE entity_key = :gone"""
 MOVE_RELATIONS = """
 INSERT OR IGNORE INTO relation (ws, source_key, target_key, relation, memory_id, lines)
-SELECT ws, iif(source_key = ?2, ?1, source_key), iif(target_key = ?2, ?1, target_key), relation,
-    memory_id, lines
-FROM relation WHERE ((ws = ?3 AND source_key = ?2) OR target_key = ?2)
-    AND ?1 NOT IN (source_key, target_key)"""
+SELECT ws, iif(source_key = :gone, :kept, source_key), iif(target_key = :gone, :kept, target_key),
+    relation, memory_id, lines
+FROM relation WHERE ((ws = :ws AND source_key = :gone) OR target_key = :gone)
+    AND :kept NOT IN (source_key, target_key)"""
 """Move relations from one entity to another, except those between the two."""
-PUT_ALIAS = "INSERT OR REPLACE INTO alias (ws, id, keep, name, type) VALUES (?, ?, ?, ?, ?)"
-HAND_ALIASES_ON = "UPDATE alias SET keep = ?3, name = ?4, type = ?5 WHERE ws = ?1 AND keep = ?2"
+PUT_ALIAS = """
+INSERT OR REPLACE INTO alias (ws, id, keep, name, type) VALUES (:ws, :id, :keep, :name, :type)"""
+HAND_ALIASES_ON = """
+UPDATE alias SET keep = :keep, name = :name, type = :type WHERE ws = :ws AND keep = :id"""
 """Point the aliases of an entity to the one it was merged into."""
 ALIASES = "SELECT id, keep, name, type FROM alias WHERE ws = ? ORDER BY id"
 UNSETTLED = """
 SELECT g.key, a.keep, a.name, a.type FROM alias a CROSS JOIN entity g ON g.ws = a.ws AND g.id = a.id
-WHERE a.ws = ? ORDER BY a.id"""
+WHERE a.ws = :ws ORDER BY a.id"""
 """Entities that exist although they were merged into another."""
-DROP_ALIASES = f"DELETE FROM alias WHERE ws = ? AND keep IN {_PICKED}"
+DROP_ALIASES = f"DELETE FROM alias WHERE ws = :ws AND keep IN {_PICKED}"
 
 # Fetching
 
 VERSION = "SELECT version FROM workspace WHERE ws = :ws"
 _CHUNKS_OF = """
-temp.picked p CROSS JOIN memory m ON m.ws = :ws AND m.id = p.id
+json_each(:ids) p CROSS JOIN memory m ON m.ws = :ws AND m.id = p.value
 CROSS JOIN chunk c ON c.ws = :ws AND c.memory_key = m.key"""
 _MENTIONED = """
 CROSS JOIN mention n ON n.ws = :ws AND n.chunk_key = c.key
 CROSS JOIN entity e ON e.key = n.entity_key"""
-_MENTIONED_IN = f"temp.picked p CROSS JOIN chunk c ON c.ws = :ws AND c.id = p.id {_MENTIONED}"
+_MENTIONED_IN = f"""
+json_each(:ids) p CROSS JOIN chunk c ON c.ws = :ws AND c.id = p.value {_MENTIONED}"""
 MEMORIES = f"SELECT {_MEMORY} FROM memory m WHERE m.ws = :ws AND m.id IN {_PICKED}"
 CHUNKS_OF_MEMORIES = f"""
 SELECT {_CHUNK} FROM {_CHUNKS_OF} CROSS JOIN chunk_text t ON t.key = c.text_key
@@ -223,7 +222,7 @@ WHERE r.ws = :ws AND r.memory_id IN {_PICKED} ORDER BY 4, 1, 2, 3"""
 ENTITIES_BY_LAST_PART = f"SELECT id, name, bare FROM entity WHERE ws = :ws AND bare IN {_PICKED}"
 _LINK = """
 SELECT s.name, t.name, r.relation, m.relative_path, m.repository, r.lines
-FROM temp.picked p CROSS JOIN entity n ON n.ws = :ws AND n.id = p.id"""
+FROM json_each(:ids) p CROSS JOIN entity n ON n.ws = :ws AND n.id = p.value"""
 _SAID_BY = """
 JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
 JOIN memory m ON m.ws = :ws AND m.id = r.memory_id
@@ -233,7 +232,7 @@ LINKS_TO = f"{_LINK} CROSS JOIN relation r ON r.target_key = n.key {_SAID_BY}"
 LINKS_FROM = f"{_LINK} CROSS JOIN relation r ON r.ws = :ws AND r.source_key = n.key {_SAID_BY}"
 DEFINITIONS = """
 SELECT c.symbol, c.kind, m.relative_path, m.repository, min(c.start_line)
-FROM temp.picked p CROSS JOIN chunk c ON c.ws = :ws AND c.bare = p.id AND c.bare <> ''
+FROM json_each(:ids) p CROSS JOIN chunk c ON c.ws = :ws AND c.bare = p.value AND c.bare <> ''
 CROSS JOIN memory m ON m.key = c.memory_key
 WHERE c.deleted_at IS NULL AND m.stale = 0 AND m.deleted_at IS NULL
 GROUP BY m.key, c.symbol ORDER BY m.repository, m.relative_path, 5, c.symbol"""
@@ -241,7 +240,7 @@ GROUP BY m.key, c.symbol ORDER BY m.repository, m.relative_path, 5, c.symbol"""
 # Runs
 
 FILES = f"""
-SELECT {", ".join(FILE_COLUMNS)} FROM memory
+SELECT {_SURVEY} FROM memory
 WHERE ws = :ws AND repository = :repository AND source = :source ORDER BY relative_path"""
 FILE_AT = """
 SELECT id FROM memory
@@ -249,20 +248,22 @@ WHERE ws = :ws AND file_path = :path AND source = :source AND deleted_at IS NULL
 ORDER BY last_seen_at DESC, id LIMIT 1"""
 BEGIN_RUN = """
 INSERT OR REPLACE INTO run (ws, run_id, repository, filter, started_at, finished_at, seen, stale)
-VALUES (?, ?, ?, ?, ?, NULL, 0, 0)"""
+VALUES (:ws, :run, :repository, :filter, :at, NULL, 0, 0)"""
 STAMP = """
 UPDATE memory SET run = :run, last_seen_at = :at, size = :size, mtime_ns = :mtime_ns, stale = 0,
     version = CASE WHEN stale OR deleted_at IS NOT NULL THEN :version ELSE version END
 WHERE ws = :ws AND id = :id RETURNING deleted_at IS NOT NULL"""
 RUN = """
 SELECT run_id, repository, filter, started_at, finished_at, seen, stale FROM run
-WHERE ws = ? AND run_id = ?"""
+WHERE ws = :ws AND run_id = :run"""
 FINISH_STALE = f"""
 UPDATE memory SET stale = 1, version = :version
 WHERE ws = :ws AND repository = :repository AND source = :source AND run <> :run AND stale = 0
     AND deleted_at IS NULL AND id IN {_PICKED}"""
-SEEN_BY = "SELECT count(*) FROM memory WHERE ws = ? AND repository = ? AND run = ?"
-END_RUN = "UPDATE run SET finished_at = ?, seen = ?, stale = ? WHERE ws = ? AND run_id = ?"
+END_RUN = """
+UPDATE run SET finished_at = :at, stale = :stale, seen = (
+    SELECT count(*) FROM memory WHERE ws = :ws AND repository = :repository AND run = :run)
+WHERE ws = :ws AND run_id = :run"""
 MARK_STALE = f"""
 UPDATE memory SET stale = 1, version = :version
 WHERE ws = :ws AND source = :source AND stale = 0 AND deleted_at IS NULL AND id IN {_PICKED}"""
@@ -273,7 +274,7 @@ ORDER BY started_at DESC, run_id DESC"""
 
 # Collection
 
-SURVEY_MEMORIES = f"SELECT key, {', '.join(SURVEY_COLUMNS)} FROM memory WHERE ws = ? ORDER BY key"
+SURVEY_MEMORIES = f"SELECT {_SURVEY} FROM memory WHERE ws = ? ORDER BY key"
 SURVEY_CHUNKS = """
 SELECT json_group_array(c.key), json_group_array(iif(m.key IS NULL, -1, m.key))
 FROM chunk c INDEXED BY chunk_memory LEFT JOIN memory m ON m.key = c.memory_key WHERE c.ws = ?"""
@@ -286,24 +287,22 @@ SELECT json_group_array(key) FROM entity WHERE ws = ? AND deleted_at IS NOT NULL
 SURVEY_MENTIONS = """
 SELECT json_group_array(chunk_key), json_group_array(entity_key) FROM mention WHERE ws = ?"""
 IDS = {
-    kind: f"SELECT key, id FROM {kind} WHERE ws = ? AND key IN {_KEYED}"
+    kind: f"SELECT key, id FROM {kind} WHERE ws = :ws AND key IN {_KEYED}"
     for kind in ("memory", "chunk", "entity")
 }
-SOFT_DELETE_MEMORIES = f"""
-UPDATE memory SET deleted_at = :at, deleted_by = :plan_id, version = :version
-WHERE ws = :ws AND version <= :seen AND pinned = 0 AND deleted_at IS NULL AND id IN {_PICKED}"""
-SOFT_DELETE_CHUNKS = f"""
-UPDATE chunk SET deleted_at = :at, deleted_by = :plan_id, version = :version
-WHERE ws = :ws AND version <= :seen AND deleted_at IS NULL AND id IN {_PICKED}
-    AND NOT EXISTS (
-        SELECT 1 FROM memory WHERE key = chunk.memory_key AND deleted_at IS NULL)"""
-SOFT_DELETE_ENTITIES = f"""
-UPDATE entity SET deleted_at = :at, deleted_by = :plan_id, version = :version
-WHERE ws = :ws AND version <= :seen AND deleted_at IS NULL AND id IN {_PICKED}
-    AND NOT EXISTS (
+_HIDE = f"""
+SET deleted_at = :at, deleted_by = :plan_id, version = :version
+WHERE ws = :ws AND version <= :seen AND deleted_at IS NULL AND id IN {_PICKED}"""
+HIDE = {
+    "memory": f"UPDATE memory {_HIDE} AND pinned = 0",
+    "chunk": f"""UPDATE chunk {_HIDE}
+    AND NOT EXISTS (SELECT 1 FROM memory WHERE key = chunk.memory_key AND deleted_at IS NULL)""",
+    "entity": f"""UPDATE entity {_HIDE} AND NOT EXISTS (
         SELECT 1 FROM mention n JOIN chunk c ON c.key = n.chunk_key
         JOIN memory m ON m.key = c.memory_key
-        WHERE n.entity_key = entity.key AND c.deleted_at IS NULL AND m.deleted_at IS NULL)"""
+        WHERE n.entity_key = entity.key AND c.deleted_at IS NULL AND m.deleted_at IS NULL)""",
+}
+"""Hide nodes that have not changed and are neither pinned nor held by something live."""
 HIDDEN_BY = {
     kind: f"SELECT id FROM {kind} WHERE ws = :ws AND deleted_by = :plan_id AND id IN {_PICKED}"
     for kind in ("memory", "chunk", "entity")
@@ -319,7 +318,7 @@ WHERE ws = :ws AND deleted_at IS NOT NULL AND (id IN {_PICKED} OR memory_key IN 
 RESTORE_ENTITIES = f"""
 UPDATE entity SET deleted_at = NULL, deleted_by = '', version = :version
 WHERE ws = :ws AND deleted_at IS NOT NULL AND (id IN {_PICKED} OR key IN (
-    SELECT n.entity_key FROM temp.picked p CROSS JOIN chunk c ON c.ws = :ws AND c.id = p.id
+    SELECT n.entity_key FROM json_each(:ids) p CROSS JOIN chunk c ON c.ws = :ws AND c.id = p.value
     CROSS JOIN mention n ON n.ws = :ws AND n.chunk_key = c.key)) RETURNING id"""
 DELETED = {
     kind: f"""
@@ -331,13 +330,12 @@ ORDER BY id"""
 PURGEABLE = {
     "memory": f"""
 SELECT key, id FROM memory
-WHERE ws = ?1 AND deleted_at IS NOT NULL AND deleted_at < ?2 AND id IN {_PICKED}""",
+WHERE ws = :ws AND deleted_at < :before AND id IN {_PICKED}""",
     "chunk": f"""
-SELECT key, id FROM chunk WHERE ws = ?1 AND deleted_at IS NOT NULL AND deleted_at < ?2
-    AND id IN {_PICKED}
+SELECT key, id FROM chunk WHERE ws = :ws AND deleted_at < :before AND id IN {_PICKED}
     AND NOT EXISTS (SELECT 1 FROM memory WHERE key = chunk.memory_key)""",
     "entity": f"""
-SELECT key, id FROM entity WHERE ws = ?1 AND deleted_at IS NOT NULL AND deleted_at < ?2
+SELECT key, id FROM entity WHERE ws = :ws AND deleted_at < :before
     AND id IN {_PICKED} AND NOT EXISTS (
         SELECT 1 FROM mention n JOIN chunk c ON c.key = n.chunk_key
         JOIN memory m ON m.key = c.memory_key WHERE n.entity_key = entity.key)""",
@@ -391,43 +389,36 @@ ORDER BY m.created_at DESC, m.id, c.position LIMIT :limit"""
 
 # Export and import
 
-EXPORT_MEMORIES = (
-    f"SELECT m.key, {_MEMORY} FROM memory m WHERE +m.ws = ? AND m.key > ? ORDER BY m.key LIMIT ?"
-)
-EXPORT_CHUNKS = (
-    f"SELECT c.key, {_CHUNKS.removeprefix('SELECT ')} WHERE +c.ws = ? AND c.key > ?"
-    " ORDER BY c.key LIMIT ?"
-)
-EXPORT_ENTITIES = (
-    f"SELECT e.key, {_ENTITY} FROM entity e WHERE +e.ws = ? AND e.key > ? ORDER BY e.key LIMIT ?"
-)
+EXPORT_MEMORIES = f"SELECT {_MEMORY} FROM memory m WHERE +m.ws = ? ORDER BY m.key"
+EXPORT_CHUNKS = f"{_CHUNKS} WHERE +c.ws = ? ORDER BY c.key"
+"""In the order of the table: with an index on `ws`, all texts would be sorted."""
+EXPORT_ENTITIES = f"SELECT {_ENTITY} FROM entity e WHERE +e.ws = ? ORDER BY e.key"
 EXPORT_MENTIONS = """
-SELECT n.chunk_key, n.entity_key, c.id, e.id FROM mention n
+SELECT c.id, e.id FROM mention n
 JOIN chunk c ON c.key = n.chunk_key JOIN entity e ON e.key = n.entity_key
-WHERE n.ws = ? AND (n.chunk_key, n.entity_key) > (?, ?)
-ORDER BY n.chunk_key, n.entity_key LIMIT ?"""
+WHERE n.ws = ? ORDER BY n.chunk_key, n.entity_key"""
 EXPORT_RELATIONS = """
 SELECT s.id, t.id, r.relation, r.memory_id, r.lines FROM relation r
 JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
-WHERE r.ws = ? ORDER BY r.source_key, r.target_key, r.relation, r.memory_id LIMIT ? OFFSET ?"""
+WHERE r.ws = ? ORDER BY r.source_key, r.target_key, r.relation, r.memory_id"""
 MENTIONS_OF_CHUNKS = f"SELECT c.id, e.id FROM {_MENTIONED_IN} ORDER BY 1, 2"
 MENTIONS_OF_ENTITIES = """
-SELECT c.id, e.id FROM temp.picked p CROSS JOIN entity e ON e.ws = :ws AND e.id = p.id
+SELECT c.id, e.id FROM json_each(:ids) p CROSS JOIN entity e ON e.ws = :ws AND e.id = p.value
 CROSS JOIN mention n ON n.entity_key = e.key CROSS JOIN chunk c ON c.key = n.chunk_key
 ORDER BY 1, 2"""
 RELATIONS_FROM = """
 SELECT s.id, t.id, r.relation, r.memory_id, r.lines
-FROM temp.picked p CROSS JOIN entity s ON s.ws = :ws AND s.id = p.id
+FROM json_each(:ids) p CROSS JOIN entity s ON s.ws = :ws AND s.id = p.value
 CROSS JOIN relation r ON r.ws = :ws AND r.source_key = s.key
 CROSS JOIN entity t ON t.key = r.target_key ORDER BY 1, 2, 3, 4"""
 RELATIONS_TO = """
 SELECT s.id, t.id, r.relation, r.memory_id, r.lines
-FROM temp.picked p CROSS JOIN entity t ON t.ws = :ws AND t.id = p.id
+FROM json_each(:ids) p CROSS JOIN entity t ON t.ws = :ws AND t.id = p.value
 CROSS JOIN relation r ON r.target_key = t.key CROSS JOIN entity s ON s.key = r.source_key
 ORDER BY 1, 2, 3, 4"""
 ADOPT_CHUNKS = """
-UPDATE chunk SET memory_key = ?, orphan_of = ''
-WHERE ws = ? AND orphan_of = ? AND orphan_of <> ''"""
+UPDATE chunk SET memory_key = :memory, orphan_of = ''
+WHERE ws = :ws AND orphan_of = :id AND orphan_of <> ''"""
 """Reattach orphans to the memory they name when it is loaded."""
 
 # Leases

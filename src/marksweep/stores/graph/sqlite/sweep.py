@@ -6,13 +6,12 @@ import sqlite3
 from array import array
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import chain
 
 from marksweep.stores.graph.base import Counts, Nodes, Survey
 from marksweep.stores.graph.nouns import Kind
-from marksweep.stores.graph.rows import Cell, micros, numbers, plain, survey_row
+from marksweep.stores.graph.rows import micros, numbers, survey_row
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import advance, key, number, pick
+from marksweep.stores.graph.sqlite.connection import Change, as_json, number
 from marksweep.stores.graph.sqlite.writing import drop_chunks, drop_entities, drop_memories
 
 
@@ -52,8 +51,8 @@ def ids(
     db: sqlite3.Connection, workspace_id: str, kind: Kind, keys: Sequence[int]
 ) -> tuple[str, ...]:
     """Convert keys to ids."""
-    key(db, keys)
-    found = dict(db.execute(sql.IDS[kind], (number(db, workspace_id),)).fetchall())
+    given = {"ws": number(db, workspace_id), "keys": as_json(keys)}
+    found = dict(db.execute(sql.IDS[kind], given).fetchall())
     return tuple(found.get(each, "") for each in keys)
 
 
@@ -67,45 +66,30 @@ def soft_delete(
     at: datetime,
 ) -> Nodes:
     """Hide nodes that have not changed since a version: memories, then chunks, then entities."""
-    ws, new = advance(db, workspace_id)
-    given: dict[str, Cell] = {
-        "ws": ws,
-        "version": new,
-        "seen": version,
-        "plan_id": plan_id,
-        "at": micros(at),
-    }
+    change = Change(db, workspace_id)
     done = []
-    for kind, statement in (
-        (Kind.MEMORY, sql.SOFT_DELETE_MEMORIES),
-        (Kind.CHUNK, sql.SOFT_DELETE_CHUNKS),
-        (Kind.ENTITY, sql.SOFT_DELETE_ENTITIES),
-    ):
-        pick(db, map(plain, nodes.of(kind)))
-        db.execute(statement, given)
-        done.append(_ids(db, sql.HIDDEN_BY[kind], {"ws": ws, "plan_id": plan_id}))
+    for kind in Kind:
+        ids = nodes.of(kind)
+        change.run(sql.HIDE[kind], ids=ids, seen=version, plan_id=plan_id, at=micros(at))
+        done.append(_ids(change.run(sql.HIDDEN_BY[kind], ids=ids, plan_id=plan_id)))
     return Nodes(*done)
 
 
 def restore(db: sqlite3.Connection, workspace_id: str, nodes: Nodes) -> Nodes:
     """Restore nodes with what they hold."""
-    return revive(db, *advance(db, workspace_id), nodes)
+    return revive(Change(db, workspace_id), nodes)
 
 
-def revive(db: sqlite3.Connection, ws: int, version: int, nodes: Nodes) -> Nodes:
+def revive(change: Change, nodes: Nodes) -> Nodes:
     """Undo a soft deletion, top-down: memories, their chunks, the entities those mention."""
-    given: dict[str, Cell] = {"ws": ws, "version": version}
-    pick(db, map(plain, nodes.memories))
-    memories = _ids(db, sql.RESTORE_MEMORIES, given)
-    pick(db, chain(map(plain, nodes.chunks), map(plain, nodes.memories)))
-    chunks = _ids(db, sql.RESTORE_CHUNKS, given)
-    pick(db, chain(map(plain, nodes.entities), map(plain, nodes.chunks), chunks))
-    entities = _ids(db, sql.RESTORE_ENTITIES, given)
-    return Nodes(memories, chunks, entities)
+    memories = _ids(change.run(sql.RESTORE_MEMORIES, ids=nodes.memories))
+    chunks = _ids(change.run(sql.RESTORE_CHUNKS, ids=nodes.chunks + nodes.memories))
+    held = nodes.entities + nodes.chunks + chunks
+    return Nodes(memories, chunks, _ids(change.run(sql.RESTORE_ENTITIES, ids=held)))
 
 
-def _ids(db: sqlite3.Connection, statement: str, given: dict[str, Cell]) -> tuple[str, ...]:
-    return tuple(sorted(row[0] for row in db.execute(statement, given).fetchall()))
+def _ids(found: sqlite3.Cursor) -> tuple[str, ...]:
+    return tuple(sorted(row[0] for row in found))
 
 
 def purge(
@@ -113,18 +97,17 @@ def purge(
 ) -> Nodes:
     """Erase soft-deleted nodes of one kind: memories with their chunks, chunks that no memory has,
     entities that no memory's chunk mentions."""
-    ws, _ = advance(db, workspace_id)
-    pick(db, map(plain, ids))
-    rows = db.execute(sql.PURGEABLE[kind], (ws, micros(before))).fetchall()
+    change = Change(db, workspace_id)
+    rows = change.run(sql.PURGEABLE[kind], ids=ids, before=micros(before)).fetchall()
     keys, gone = [each for each, _ in rows], tuple(node_id for _, node_id in rows)
     match kind:
         case Kind.MEMORY:
-            return Nodes(gone, drop_memories(db, ws, dict(zip(gone, keys, strict=True)))[0])
+            return Nodes(gone, drop_memories(change, dict(zip(gone, keys, strict=True)))[0])
         case Kind.CHUNK:
-            drop_chunks(db, ws, keys)
+            drop_chunks(change, keys)
             return Nodes(chunks=gone)
         case Kind.ENTITY:
-            drop_entities(db, ws, keys)
+            drop_entities(change, keys)
             return Nodes(entities=gone)
 
 
