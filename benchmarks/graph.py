@@ -177,9 +177,9 @@ def bench(name: str, store: GraphStore, folder: Path) -> Iterator[Row]:
     else:
         yield Row(what, "≤ 3 s", f"{ours:.2f} s", ours <= 3)
     swept, took = meter.time(lambda: memory.collect(plan))
-    rate = len(swept.done) / took
+    rate = len(swept.deleted) / took
     yield Row(f"{name}: soft-delete of that plan", "shown", f"{rate:,.0f} nodes/s", ok=True)
-    yield from purging(name, store, swept.done, meter)
+    yield from purging(name, store, swept.deleted, meter)
 
 
 def purging(name: str, store: GraphStore, nodes: Nodes, meter: Meter) -> Iterator[Row]:

@@ -27,7 +27,7 @@ def test_a_background_collection_deletes_and_later_purges(tmp_path: Path) -> Non
         gone = with_stale(world)
         first = collect_once(world.memory, "w")
         assert first.swept is not None
-        assert first.swept.done.memories == (gone,)
+        assert first.swept.deleted.memories == (gone,)
         world.clock.wait(days=8)
         second = collect_once(world.memory, "w")
         assert second.purged.gone.memories == (gone,)
@@ -119,7 +119,7 @@ def test_capped_collections_continue_until_all_is_gone_and_say_what_is_left(tmp_
             if done.swept is None:
                 stop.set()
                 return
-            taken.append(len(done.swept.done))
+            taken.append(len(done.swept.deleted))
             left.append(done.skipped)
 
         collect_regularly(memory, stop, every=timedelta(milliseconds=1), jitter=0.0, report=listen)

@@ -114,7 +114,7 @@ class CrossReferencesContract(OnWorld):
 
         for _ in range(5):
             assert cited() == ["one"]
-            world.clock.wait(minutes=1)
+            world.clock.wait(minutes=0.1)
         assert len(surveys) == 1
         context.pin("two", by="ada")
         context.add(log("three", world))

@@ -15,7 +15,7 @@ import msgspec
 
 from marksweep.errors import MarksweepError, StoreBusy
 from marksweep.graph.memory import KnowledgeGraph
-from marksweep.graph.pruning import Purged, Swept, blockers_text
+from marksweep.graph.pruning import PruneResult, Purged, blockers_text
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.stores.graph.leases import hold
 
@@ -33,7 +33,7 @@ class Collected(msgspec.Struct, frozen=True):
     """What one background collection did in a workspace."""
 
     workspace_id: str
-    swept: Swept | None = None
+    swept: PruneResult | None = None
     purged: Purged = Purged()
     skipped: str = ""
     """What could have been deleted but was not, and why."""

@@ -174,4 +174,4 @@ class GraphClient:
     def _delete(self, workspace_id: str, strategy: PruneStrategy, limit: int | None) -> Nodes:
         """Plan and apply."""
         plan = self._memory.plan(workspace_id, strategy, limit=limit).plan
-        return self._memory.collect(plan, limit=limit).done
+        return self._memory.collect(plan, limit=limit).deleted

@@ -4,27 +4,29 @@ A segment that is in use and refers to a memory by its id keeps that memory; a m
 carries a tag `ref:<segment id>` keeps that segment. Both are marked together, so a segment and a
 memory that refer only to each other are both garbage.
 
-The result is cached until either store changes, the agent's focus changes, or a rule's time limit
-passes.
+The result is cached until either store or the agent's focus changes, for a minute at most: time
+alone only ever releases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from marksweep.core.mark import reach
 from marksweep.core.roots import Focus, find_roots, last_messages
 from marksweep.core.units import Graph, Units
-from marksweep.graph.strategies import PruneStrategy, holds_until
+from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import GraphContext, GraphRules
 from marksweep.model import Segment
 from marksweep.stores.base import SegmentStore
 from marksweep.stores.graph.base import EPOCH, GraphStore, MemoryRow, Survey
 
-NEVER = datetime.max.replace(tzinfo=UTC)
+CACHED_FOR = timedelta(minutes=1)
+"""How long a result is used if nothing changes. Longer reads the memories less often, and keeps
+what time has released for longer."""
 
 Key = tuple[str, PruneStrategy]
 """A workspace, and the strategy whose choice is assumed to be deleted."""
@@ -47,9 +49,8 @@ class Memories(msgspec.Struct, frozen=True, kw_only=True):
     citing: tuple[Segment, ...]
     """Memories with references: only these can keep a segment."""
     version: int = 0
-    since: datetime = EPOCH
-    until: datetime = NEVER
-    """The time span in which this is valid if nothing is written."""
+    """Of the graph."""
+    read_at: datetime = EPOCH
 
     @classmethod
     def of(cls, rows: Iterable[MemoryRow], going: Collection[str]) -> Memories:
@@ -66,7 +67,7 @@ class Memories(msgspec.Struct, frozen=True, kw_only=True):
     def surveyed(
         cls, survey: Survey, strategy: PruneStrategy, rules: GraphRules, now: datetime
     ) -> Memories:
-        """Return what a strategy would delete now, and how long that answer is valid."""
+        """Return what a strategy would delete now."""
         context = GraphContext(survey, rules, now)
         going = {
             survey.memories[i].memory_id
@@ -74,28 +75,18 @@ class Memories(msgspec.Struct, frozen=True, kw_only=True):
             for i in proposal.members
             if i < context.first_orphan and context.may_go((i,))
         }
-        return msgspec.structs.replace(
-            cls.of(survey.memories, going),
-            version=survey.version,
-            since=now,
-            until=holds_until(context) or NEVER,
-        )
+        found = cls.of(survey.memories, going)
+        return msgspec.structs.replace(found, version=survey.version, read_at=now)
 
 
 class _Known(msgspec.Struct, frozen=True, kw_only=True):
-    """The last result, and the versions it was computed from."""
+    """The last result, and what it was computed from."""
 
     crossed: KeptAcross
     memories: Memories
     version: int
     """Of the segments."""
     focus: Focus
-    until: datetime
-
-    def holds(self, memories: Memories, focus: Focus) -> bool:
-        """Return whether these memories and the same segments would give the same result."""
-        same = self.memories is memories and self.focus.now <= focus.now < self.until
-        return same and msgspec.structs.replace(self.focus, now=focus.now) == focus
 
 
 class CrossMarker:
@@ -121,8 +112,8 @@ class CrossMarker:
     def _remembered(self, key: Key, now: datetime) -> Memories:
         workspace_id, strategy = key
         known = self._memories.get(key)
-        lasts = known is not None and known.since <= now < known.until
-        if known and lasts and known.version == self._graph.version(workspace_id):
+        is_new = known is not None and known.read_at <= now < known.read_at + CACHED_FOR
+        if known and is_new and known.version == self._graph.version(workspace_id):
             return known
         survey = self._graph.survey_memories(workspace_id)
         found = Memories.surveyed(survey, strategy, self._rules, now)
@@ -132,18 +123,15 @@ class CrossMarker:
     def _marked(self, key: Key, memories: Memories, focus: Focus) -> KeptAcross:
         workspace_id, _ = key
         known = self._known.get(key)
-        if known is not None and known.holds(memories, focus):
+        same_time = msgspec.structs.replace(focus, now=memories.read_at)
+        if known is not None and known.memories is memories and known.focus == same_time:
             changes = self._segments.changes(workspace_id, known.version)
             if changes.version == known.version and not changes.complete:
                 return known.crossed
         live = self._segments.changes(workspace_id)
         crossed = mark_together(live.put, memories, focus)
         self._known[key] = _Known(
-            crossed=crossed,
-            memories=memories,
-            version=live.version,
-            focus=focus,
-            until=_decisions_fade(live.put, focus),
+            crossed=crossed, memories=memories, version=live.version, focus=same_time
         )
         return crossed
 
@@ -188,16 +176,6 @@ def _only_cited(segments: Sequence[Segment], memories: Memories) -> list[Segment
         Segment(segment_id=memory_id, type="memory", created_at=EPOCH)
         for memory_id in sorted((targets & memories.live) - citing)
     ]
-
-
-def _decisions_fade(segments: Iterable[Segment], focus: Focus) -> datetime:
-    """Return when the first decision that is recent now stops being recent."""
-    ends = [
-        segment.created_at + focus.recent_decisions
-        for segment in segments
-        if segment.type == "decision" and focus.now - segment.created_at <= focus.recent_decisions
-    ]
-    return min(ends) + timedelta(microseconds=1) if ends else NEVER
 
 
 def _as_segment(row: MemoryRow) -> Segment:

@@ -349,13 +349,7 @@ class KnowledgeGraph:
         else:
             plan = self.plan(workspace, chosen, limit=limit).plan
             self.save(plan)
-        done = self.collect(plan, limit=limit)
-        return pruning.PruneResult(
-            plan=plan,
-            deleted=done.done,
-            left_alone=done.left_alone,
-            restorable_until=done.restorable_until,
-        )
+        return self.collect(plan, limit=limit)
 
     def save(self, plan: Plan) -> None:
         """Save a plan in the journal, so that it can be looked up by its id."""
@@ -396,7 +390,7 @@ class KnowledgeGraph:
         rows.sort(key=lambda row: (row.created_at, row.memory_id), reverse=True)
         return pruning.Preview(plan, tuple(rows[:preview]))
 
-    def collect(self, plan: Plan, *, limit: int | None = None) -> pruning.Swept:
+    def collect(self, plan: Plan, *, limit: int | None = None) -> pruning.PruneResult:
         """Delete what a plan names, except what has changed since.
 
         Refused if that is more than the cap allows, or `limit` if given.
@@ -416,8 +410,12 @@ class KnowledgeGraph:
         now = self.now()
         collector = self.collector(plan.workspace)
         done = nodes_of(collector.collect(plan, now=now, confirm=plan.plan_id).swept)
-        left = without(planned(plan), done)
-        return pruning.Swept(plan, done, left, now + self.settings.limits.grace)
+        return pruning.PruneResult(
+            plan=plan,
+            deleted=done,
+            left_alone=without(planned(plan), done),
+            restorable_until=now + self.settings.limits.grace,
+        )
 
     def cited_segments(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Mapping[str, str]:
         """Return which segments memories keep, and why: for `Segments.keep`. None if disabled."""

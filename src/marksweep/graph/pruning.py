@@ -69,18 +69,8 @@ class Preview(msgspec.Struct, frozen=True):
     rows: tuple[PreviewRow, ...] = ()
 
 
-class Swept(msgspec.Struct, frozen=True):
-    """What applying a plan did."""
-
-    plan: Plan
-    done: Nodes
-    left_alone: Nodes
-    """Rows that changed since the plan was made, or that something holds again."""
-    restorable_until: datetime
-
-
 class PruneResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What `prune_memory` shows or did."""
+    """What `prune_memory` shows, or what applying a plan did."""
 
     plan: Plan
     rows: tuple[PreviewRow, ...] = ()

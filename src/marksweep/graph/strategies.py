@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from itertools import compress
 
@@ -124,22 +124,6 @@ def _unmentioned(context: GraphContext, proposed: Iterable[int]) -> Iterator[int
     for i, key in enumerate(survey.entities, context.first_entity):
         if key not in kept:
             yield i
-
-
-def holds_until(context: GraphContext) -> datetime | None:
-    """Return when a memory's protection or time to live ends; None if never."""
-    protected = context.rules.recently_read // MICROSECOND
-    lives = {source: life // MICROSECOND for source, life in context.rules.ttl.items()}
-    ends: list[int] = []
-    for row in context.survey.memories:
-        if row.read_us is not None:
-            ends.append(row.read_us + protected)
-        if row.expires_us is not None:
-            ends.append(row.expires_us)
-        elif row.source in lives:
-            ends.append(_last_sign_of_life(row) + lives[row.source] + 1)
-    first = min((end for end in ends if end > context.now_us), default=None)
-    return None if first is None else EPOCH + timedelta(microseconds=first)
 
 
 def _last_sign_of_life(row: MemoryRow) -> int:

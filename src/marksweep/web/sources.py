@@ -344,7 +344,7 @@ class Remembered:
     def collect(self, plan_id: str) -> Report:
         """Delete what a plan names, except what has changed since."""
         plan = self.saved(plan_id)
-        done = refs_of(self._memory.collect(plan).done)
+        done = refs_of(self._memory.collect(plan).deleted)
         return Report(plan_id, plan.size_before, plan.size_before - len(done), done, unit=plan.unit)
 
     def undo(self, plan_id: str) -> tuple[str, ...]:
