@@ -379,12 +379,6 @@ class Anthropic(base.TiedByCalls):
             return part
         return _part({**part.raw, "content": text})
 
-    def with_arguments(self, part: Part, arguments: Json) -> Part:
-        """Replace what a call asks for; the calls of server tools stay as they are."""
-        if part.function_call is None or part.raw.get("type") in SERVER_CALLS:
-            return part
-        return _part({**part.raw, "input": arguments})
-
 
 def _part(block: dict[str, Json]) -> Part:
     """Parse one block."""

@@ -83,7 +83,7 @@ class Rule(msgspec.Struct, frozen=True):
     """How to repair it, for people to read."""
     check: Check
     repair: Repair
-    """Makes the check pass with the least change; returns the same messages if it passes."""
+    """Makes the check pass with the least change, where it does not pass."""
 
 
 class Dialect(Protocol):
@@ -124,10 +124,6 @@ class Dialect(Protocol):
 
         What cannot hold a text, such as a screenshot, is returned unchanged.
         """
-        ...
-
-    def with_arguments(self, part: Part, arguments: Json) -> Part:
-        """Return the same call with other arguments; a part without them is unchanged."""
         ...
 
     def tying(self) -> Tying:

@@ -57,7 +57,6 @@ class Enveloped:
         self.answer = inner.answer
         self.with_call_id = inner.with_call_id
         self.with_result = inner.with_result
-        self.with_arguments = inner.with_arguments
         self.tying = inner.tying
         self.joins = inner.joins
 

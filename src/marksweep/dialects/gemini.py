@@ -294,13 +294,6 @@ class Gemini(base.TiedByCalls):
         held = {k: v for k, v in part.raw[key].items() if k != "parts"}
         return _part({**part.raw, key: {**held, "response": {"result": text}}})
 
-    def with_arguments(self, part: Part, arguments: Json) -> Part:
-        """Replace what a call asks for."""
-        if part.function_call is None:
-            return part
-        key = _key(part.raw, "functionCall")
-        return _part({**part.raw, key: {**part.raw[key], "args": arguments}})
-
     def tying(self) -> base.Tying:
         """Tie results to their calls, and thoughts to what the model did next."""
         return TurnTying(named_call, named_result)

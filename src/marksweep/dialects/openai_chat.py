@@ -251,15 +251,6 @@ class OpenAIChat(base.TiedByCalls):
         result = ToolResult(old.call_id, old.name, text, old.is_error)
         return Part(function_response=result, raw=text)
 
-    def with_arguments(self, part: Part, arguments: Json) -> Part:
-        """Replace what a call asks for; a call in the form without ids stays as it is."""
-        call = part.function_call
-        held = part.raw.get("function") if isinstance(part.raw, dict) else None
-        if call is None or not isinstance(held, dict):
-            return part
-        raw = {**part.raw, "function": {**held, "arguments": base.encoded(arguments)}}
-        return Part(function_call=FunctionCall(call.id, call.name, arguments), raw=raw)
-
 
 def _part(block: dict[str, Json]) -> Part:
     """Parse one block of a content list."""

@@ -183,13 +183,6 @@ class OpenAIResponses(base.TiedByCalls):
         _, parts = self.read({**part.raw, "output": text})
         return parts[0]
 
-    def with_arguments(self, part: Part, arguments: Json) -> Part:
-        """Replace what a function call asks for; other calls stay as they are."""
-        if part.function_call is None or part.raw.get("type") != "function_call":
-            return part
-        _, parts = self.read({**part.raw, "arguments": base.encoded(arguments)})
-        return parts[0]
-
 
 def _part(block: dict[str, Json]) -> Part:
     kind = block.get("type")

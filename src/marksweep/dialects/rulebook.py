@@ -267,12 +267,10 @@ def starts_with_user(messages: Messages) -> Iterator[Fault]:
 
 def start_with_user(dialect: Dialect, messages: Messages) -> Repaired:
     """Put a short user message in front of the model's."""
-    for fault in starts_with_user(messages):
-        name = f"{messages[fault.position].message_id}.opening"
-        opening = composed(dialect, Role.USER, [Part(text=OPENING)], name)
-        out = [*messages[: fault.position], *opening, *messages[fault.position :]]
-        return out, [Fault(fault.position, "put a user message in front")]
-    return list(messages), []
+    at = next(starts_with_user(messages)).position
+    name = f"{messages[at].message_id}.opening"
+    opening = composed(dialect, Role.USER, [Part(text=OPENING)], name)
+    return [*messages[:at], *opening, *messages[at:]], [Fault(at, "put a user message in front")]
 
 
 def edit_parts(

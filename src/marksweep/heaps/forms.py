@@ -24,14 +24,13 @@ import msgspec
 from marksweep.dialects import dialect_named
 from marksweep.dialects.base import (
     Dialect,
-    Json,
     TiedByCalls,
     Tying,
     composed,
     message_of,
     with_parts,
 )
-from marksweep.messages import Message, Part, Path, Role, TextPath, as_json, said_in
+from marksweep.messages import Message, Part, Role, TextPath, as_json, said_in
 from marksweep.model import Segment
 
 replace = msgspec.structs.replace
@@ -238,36 +237,24 @@ def with_texts(
     """
     dialect = dialect if message.raw is not None else None
     parts = list(message.parts)
-    for (at, path), text in texts.items():
-        parts[at] = _with_text(parts[at], path, text, dialect)
+    for (at, _), text in texts.items():
+        parts[at] = _with_text(parts[at], text, dialect)
     if all(map(is_, parts, message.parts)):
         return None
     raw = dialect.rebuild(message.raw, parts) if dialect else None
     return replace(message, parts=tuple(parts), raw=raw)
 
 
-def _with_text(part: Part, path: Path, text: str, dialect: Dialect | None) -> Part:
-    call, result = part.function_call, part.function_response
+def _with_text(part: Part, text: str, dialect: Dialect | None) -> Part:
+    """Return a part that says something else; a call stays as the agent wrote it."""
+    result = part.function_response
     if result is not None:
         if dialect is not None:
             return dialect.with_result(part, text)
         return Part(function_response=replace(result, result=text))
-    if call is not None:
-        arguments = _with_leaf(call.args, path, text)
-        if dialect is not None:
-            return dialect.with_arguments(part, arguments)
-        return Part(function_call=replace(call, args=arguments))
+    if part.function_call is not None:
+        return part
     return _with_words(part, text) if dialect is not None else Part(text=text)
-
-
-def _with_leaf(value: Json, path: Path, text: str) -> Json:
-    """Return arguments with another text at a path in them."""
-    if not path:
-        return text
-    key, *rest = path
-    copied = dict(value) if isinstance(value, dict) else list(value)
-    copied[key] = _with_leaf(value[key], tuple(rest), text)  # type: ignore[index]
-    return copied
 
 
 def _with_words(part: Part, text: str) -> Part:
