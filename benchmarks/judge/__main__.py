@@ -27,7 +27,8 @@ CONTEXTS, SCORES = FOLDER / "contexts.jsonl.xz", FOLDER / "scores.json"
 COMPARED = ("truncate", ECONOMY, QUALITY, "GDSF", "superseded+mask+truncate")
 SCORER = Path(__file__).with_name("score.py")
 NO_GPU = """
-There is no torch with a GPU here. On a machine with one (and numpy, tokenizers, gguf):
+There is no torch with a GPU here. On a machine with one (and numpy, tokenizers, gguf), in minutes,
+or without a GPU in an hour or two:
   python score.py MODEL_FOLDER contexts.jsonl.xz scores.json
 with {scorer}, {folder}/model.gguf, {folder}/tokenizer.json and {contexts}; then here:
   python -m benchmarks.judge report scores.json
