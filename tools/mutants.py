@@ -845,8 +845,8 @@ MUTANTS = (
     Mutant(
         "history: an unreadable line is dropped",
         "dialects/history.py",
-        "            asides.append(Aside(position, value))\n            skipped +=",
-        "            skipped +=",
+        "            asides.append(Aside(position, value))\n",
+        "            asides += [Aside(position, value)] * (value is None)\n",
     ),
     Mutant(
         "history: what is not a message moves to the end",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import islice
 
 import msgspec
 
@@ -62,48 +62,35 @@ class Missed(msgspec.Struct, frozen=True):
     """The last message that held it."""
 
 
-class _Sides(NamedTuple):
-    """The messages around a plan, and the places of each by its id."""
-
-    before: Sequence[Message]
-    after: Sequence[Message]
-    known: dict[str, int]
-    left: dict[str, int]
-
-    def stand_in(self, at: int) -> Sequence[Message]:
-        """Return the message that stands where one was dropped, if there is one."""
-        kept = (
-            self.left[m.message_id] for m in reversed(self.before[:at]) if m.message_id in self.left
-        )
-        place = next(kept, -1) + 1
-        return [m for m in self.after[place : place + 1] if m.message_id not in self.known]
-
-    def change(self, step: Step) -> Change:
-        """Show what a step does."""
-        places = [self.known[name] for name in step.segments if name in self.known]
-        ids = [self.before[at].message_id for at in places]
-        now = [self.after[self.left[name]] for name in ids if name in self.left]
-        if not now and places:
-            now = [*self.stand_in(min(places))]
-        return Change(
-            step.segments,
-            step.action,
-            step.size,
-            step.reason,
-            excerpt("\n".join(said_in(self.before[at]) for at in places)),
-            excerpt("\n".join(map(said_in, now))),
-        )
-
-
 def largest_changes(
     plan: Plan, before: Sequence[Message], after: Sequence[Message]
 ) -> tuple[Change, ...]:
     """Show the largest steps of a plan; `before` and `after` are the messages around it."""
     known = {message.message_id: at for at, message in enumerate(before)}
     left = {message.message_id: at for at, message in enumerate(after)}
-    sides = _Sides(before, after, known, left)
+
+    def instead(places: Sequence[int]) -> list[Message]:
+        """Return the messages that replace these, or the new one where the first of them was."""
+        shortened = [left[before[at].message_id] for at in places if before[at].message_id in left]
+        if shortened or not places:
+            return [after[at] for at in shortened]
+        kept = (left[m.message_id] for m in before[: min(places)][::-1] if m.message_id in left)
+        place = next(kept, -1) + 1
+        return [m for m in after[place : place + 1] if m.message_id not in known]
+
+    def change(step: Step) -> Change:
+        places = [known[name] for name in step.segments if name in known]
+        return Change(
+            step.segments,
+            step.action,
+            step.size,
+            step.reason,
+            excerpt("\n".join(said_in(before[at]) for at in places)),
+            excerpt("\n".join(map(said_in, instead(places)))),
+        )
+
     steps = sorted(plan.steps, key=lambda step: -step.size)[:MAX_CHANGES]
-    return tuple(sides.change(step) for step in steps if step.size > 0)
+    return tuple(change(step) for step in steps if step.size > 0)
 
 
 def likely_missed(before: Sequence[Message], after: Sequence[Message]) -> tuple[Missed, ...]:
@@ -128,13 +115,9 @@ def likely_missed(before: Sequence[Message], after: Sequence[Message]) -> tuple[
         for name in again.intersection(_names(said)):
             shown.setdefault(name, message.message_id)
     kept = "\n".join(map(said_in, after)) if shown else ""
-    lost: list[Missed] = []
-    for name in sorted(shown, key=lambda name: (-uses[name], name)):
-        if name not in kept:
-            lost.append(Missed(name, uses[name], shown[name]))
-            if len(lost) == MAX_MISSED:
-                break
-    return tuple(lost)
+    often_first = sorted(shown, key=lambda name: (-uses[name], name))
+    lost = (Missed(name, uses[name], shown[name]) for name in often_first if name not in kept)
+    return tuple(islice(lost, MAX_MISSED))
 
 
 def _names(text: str) -> set[str]:

@@ -50,7 +50,7 @@ class Enveloped:
     ) -> None:
         self.name = name
         self.inner = inner
-        self._open = open
+        self.unwrap = open
         self._close = close
         self._wrap = wrap
         self.rules = inner.rules
@@ -60,19 +60,15 @@ class Enveloped:
         self.tying = inner.tying
         self.joins = inner.joins
 
-    def unwrap(self, raw: Json) -> Json:
-        """Take the provider's message out of its envelope."""
-        return self._open(raw)
-
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Parse the message in an envelope."""
         if not isinstance(raw, dict):
             raise Unreadable(f"{type(raw).__name__} where an object was expected")
-        return self.inner.read(self._open(raw))
+        return self.inner.read(self.unwrap(raw))
 
     def rebuild(self, raw: Json, parts: Sequence[Part]) -> Json:
         """Copy envelope and message with these parts."""
-        return self._close(raw, self.inner.rebuild(self._open(raw), parts))
+        return self._close(raw, self.inner.rebuild(self.unwrap(raw), parts))
 
     def compose(self, role: Role, parts: Sequence[Part]) -> list[Json]:
         """Make messages in new envelopes."""

@@ -350,19 +350,17 @@ def _read(
     skipped: list[Skipped] = []
     asides: list[Aside] = []
     for position, value in enumerate(values):
-        is_gone = alive is not None and position not in alive
-        if is_gone or isinstance(value, UnparsedLine):
-            asides.append(Aside(position, value))
-            skipped += _reason_to_skip(position, value)
-            continue
         try:
+            if isinstance(value, UnparsedLine) or (alive is not None and position not in alive):
+                raise NotAMessage
             messages.append(message_of(dialect, value, f"m{start + position}"))
             positions.append(position)
-        except NotAMessage:
-            asides.append(Aside(position, value))
         except Unreadable as error:
-            skipped.append(Skipped(position, str(error)))
             asides.append(Aside(position, value))
+            unparsed = value.reason if isinstance(value, UnparsedLine) else ""
+            reason = unparsed if isinstance(error, NotAMessage) else str(error)
+            if reason:
+                skipped.append(Skipped(position, reason))
     system = _system(dialect, given) if isinstance(given, dict) else None
     return History(
         dialect.name,
@@ -373,11 +371,6 @@ def _read(
         system,
         given,
     )
-
-
-def _reason_to_skip(position: int, value: Json) -> list[Skipped]:
-    reason = value.reason if isinstance(value, UnparsedLine) else ""
-    return [Skipped(position, reason)] if reason else []
 
 
 def _system(dialect: Dialect, body: dict[str, Json]) -> Message | None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from marksweep.errors import BadInput, NotFound
+from marksweep.errors import BadInput
 from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import HeldForm, MessageForm
 from marksweep.heaps.live_index import ChangeCount
@@ -34,9 +34,6 @@ CONTEXT_LIMIT = 128_000
 Too high, and the provider refuses requests before a collection starts; too low, and collections
 come early.
 """
-
-ELIGIBLE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL, GCPolicy.CONDITIONAL})
-"""What may go without pressure; CONDITIONAL if its owner agrees."""
 
 _DERIVED = (InstructionSource.CONVERSATION, InstructionSource.THINKING)
 """The sources that a followed history determines."""
@@ -173,22 +170,6 @@ class InstructionBudget:
             entry.tokens = 0
             entry.children.clear()
 
-    def update_tokens(
-        self, source: InstructionSource, tokens: int, child_key: str | None = None
-    ) -> SourceEntry:
-        """Correct the count of a source or a child."""
-        parent = self._entries.get(source)
-        entry = parent.children.get(child_key) if parent and child_key else parent
-        if parent is None or entry is None:
-            raise NotFound(f"the budget has no entry {child_key or source!r}; add it first.")
-        if entry.children:
-            raise BadInput(
-                f"{source} weighs what its children weigh ({', '.join(sorted(entry.children))}); "
-                "update one of them."
-            )
-        entry.tokens = msgspec.structs.replace(entry, tokens=tokens).tokens
-        return entry
-
     def follow(self, history: Callable[[], Sequence[Message]], counter: Counter) -> None:
         """Derive the conversation's entries from this history from now on."""
         self.follow_heap(lambda: self.heap_of(history(), counter), counter)
@@ -289,43 +270,34 @@ class InstructionBudget:
 
     def total_tokens(self) -> int:
         """Tokens of all sources."""
-        return sum(entry.total_tokens() for entry in self.entries().values())
+        return self._sums().total_tokens
 
     def gc_eligible_tokens(self) -> int:
         """Tokens that may go without pressure."""
-        return self._weigh(ELIGIBLE)
+        return self._sums().gc_eligible_tokens
 
     def locked_tokens(self) -> int:
         """Tokens that never go."""
-        return self._weigh(frozenset({GCPolicy.LOCKED}))
+        return self._sums().locked_tokens
 
     def preservable_tokens(self) -> int:
         """Tokens that go only under pressure."""
-        return self._weigh(frozenset({GCPolicy.PRESERVABLE}))
+        return self._sums().preservable_tokens
 
     def utilization_percent(self) -> float:
         """Share of the context window in use; above 100 it overflows."""
-        return 100.0 * self.total_tokens() / self.context_limit
+        return self._sums().utilization_percent
 
     def available_tokens(self) -> int:
         """Tokens left in the window; 0 if it overflows."""
-        return max(0, self.context_limit - self.total_tokens())
+        return self._sums().available_tokens
 
     def snapshot(self) -> BudgetSnapshot:
         """The ledger at this moment."""
-        entries = deepcopy(dict(self.entries()))
-        leaves = [leaf for entry in entries.values() for leaf in entry.leaves()]
-        total = sum(leaf.tokens for leaf in leaves)
-        return BudgetSnapshot(
-            self.context_limit,
-            entries,
-            total,
-            sum(leaf.tokens for leaf in leaves if leaf.gc_policy in ELIGIBLE),
-            sum(leaf.tokens for leaf in leaves if leaf.gc_policy is GCPolicy.PRESERVABLE),
-            sum(leaf.tokens for leaf in leaves if leaf.gc_policy is GCPolicy.LOCKED),
-            max(0, self.context_limit - total),
-            100.0 * total / self.context_limit,
-        )
+        return deepcopy(self._sums())
+
+    def _sums(self) -> BudgetSnapshot:
+        return BudgetSnapshot.of(self.context_limit, self.entries())
 
     def to_dict(self) -> dict[str, object]:
         """The budget as plain JSON values. A followed history is saved by its owner."""
@@ -370,11 +342,3 @@ class InstructionBudget:
         budget._arrivals = arrivals
         budget.turns = TurnNumbers(saved.turns, saved.next_turn)
         return budget
-
-    def _weigh(self, policies: frozenset[GCPolicy]) -> int:
-        return sum(
-            leaf.tokens
-            for entry in self.entries().values()
-            for leaf in entry.leaves()
-            if leaf.gc_policy in policies
-        )

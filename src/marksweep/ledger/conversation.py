@@ -134,18 +134,18 @@ def entries_of(heap: ConversationHeap, declared: Mapping[str, SourceEntry]) -> D
         if thought:
             thoughts[name] = thought
             thinkers.setdefault(ref.key.partition(".")[0], []).append(segment)
-    conversation = {
-        ref.key: SourceEntry(
+    conversation: dict[str, SourceEntry] = {}
+    for ref, entry in members.items():
+        said = declared.get(ref.key)
+        conversation[ref.key] = SourceEntry(
             InstructionSource.CONVERSATION,
             sum(s.tokens - thoughts.get(s.segment_id, 0) for s in entry),
             entry[0].policy,
-            label=_label(ref, declared),
-            metadata={**_metadata(ref.key, declared), "kind": ref.kind.value},
-            created_at=_created_at(ref.key, entry[0], declared),
+            label=(said.label or ref.key) if said else _label(ref),
+            metadata={**(said.metadata if said else {}), "kind": ref.kind.value},
+            created_at=said.created_at if said else entry[0].created_at.timestamp(),
             message_ids=[s.segment_id for s in entry],
         )
-        for ref, entry in members.items()
-    }
     thinking = {
         turn: SourceEntry(
             InstructionSource.THINKING,
@@ -169,17 +169,7 @@ def thought_tokens(message: Message, size: int, counter: Counter) -> int:
     return max(0, size - without)
 
 
-def _created_at(key: str, first: Segment, declared: Mapping[str, SourceEntry]) -> float:
-    return declared[key].created_at if key in declared else first.created_at.timestamp()
-
-
-def _metadata(key: str, declared: Mapping[str, SourceEntry]) -> Mapping[str, object]:
-    return declared[key].metadata if key in declared else {}
-
-
-def _label(ref: EntryRef, declared: Mapping[str, SourceEntry]) -> str:
-    if ref.key in declared:
-        return declared[ref.key].label or ref.key
+def _label(ref: EntryRef) -> str:
     if ref.kind is ChildKind.TURN_SUMMARY:
         return SUMMARY_LABEL
     name = ref.kind.value.replace("_", " ").capitalize()

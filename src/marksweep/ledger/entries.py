@@ -7,6 +7,7 @@ line per source and its heaviest children, with bars.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
@@ -138,6 +139,10 @@ class SourceEntry(msgspec.Struct):
             raise BadInput(f"not a ledger entry: {error}.") from error
 
 
+ELIGIBLE = (GCPolicy.EPHEMERAL, GCPolicy.PARTIAL, GCPolicy.CONDITIONAL)
+"""What may go without pressure; CONDITIONAL if its owner agrees."""
+
+
 class BudgetSnapshot(msgspec.Struct, frozen=True):
     """The ledger at one moment, with its sums: what a host shows."""
 
@@ -149,6 +154,27 @@ class BudgetSnapshot(msgspec.Struct, frozen=True):
     locked_tokens: int
     available_tokens: int
     utilization_percent: float
+
+    @classmethod
+    def of(
+        cls, context_limit: int, entries: Mapping[InstructionSource, SourceEntry]
+    ) -> BudgetSnapshot:
+        """Sum up entries."""
+        weights: Counter[GCPolicy] = Counter()
+        for entry in entries.values():
+            for leaf in entry.leaves():
+                weights[leaf.gc_policy] += leaf.tokens
+        total = weights.total()
+        return cls(
+            context_limit,
+            entries,
+            total,
+            sum(weights[policy] for policy in ELIGIBLE),
+            weights[GCPolicy.PRESERVABLE],
+            weights[GCPolicy.LOCKED],
+            max(0, context_limit - total),
+            100.0 * total / context_limit,
+        )
 
     def to_dict(self) -> dict[str, object]:
         """The snapshot as plain JSON values."""

@@ -119,11 +119,10 @@ class EndpointSummarizer(Model):
 
 
 class Guarded:
-    """Asks one summarizer, and a second one if the first fails or does not shrink."""
+    """Asks a summarizer, and the extractive one if that fails or does not shrink."""
 
-    def __init__(self, first: Summarizer, second: Summarizer | None = None) -> None:
+    def __init__(self, first: Summarizer) -> None:
         self._first = first
-        self._second = second or Extractive()
 
     @property
     def name(self) -> str:
@@ -131,16 +130,14 @@ class Guarded:
         return self._first.name
 
     def summarize(self, conversation: str, previous: str = "") -> Summary:
-        """Ask the first, then the second; Refused if neither makes it shorter."""
+        """Ask the first, then the extractive one; Refused if neither makes it shorter."""
         try:
             return self._first.summarize(conversation, previous)
         except Exception as error:  # noqa: BLE001  a summary is never worth the conversation
             try:
-                summary = self._second.summarize(conversation, previous)
+                summary = Extractive().summarize(conversation, previous)
             except Refused as refused:
-                raise Refused(
-                    f"{error} Nor would the {self._second.name} one: {refused}"
-                ) from error
+                raise Refused(f"{error} Nor would the {NAME} one: {refused}") from error
             return msgspec.structs.replace(summary, note=f"instead of {self.name}: {error}")
 
 
