@@ -16,8 +16,7 @@ from marksweep.errors import BadInput, Refused, StoreBusy
 from marksweep.indexing import delta, gather, selection, walk
 from marksweep.indexing.files import Unreadable, read_source
 from marksweep.indexing.indexer import PURPOSE, index_codebase
-from marksweep.indexing.readers import Inline
-from marksweep.indexing.reading import Reading, Source
+from marksweep.indexing.readers import Inline, Reading, Source
 from marksweep.indexing.report import IndexReport, Progress
 from marksweep.stores.graph.base import GraphQuery
 from marksweep.stores.graph.leases import hold

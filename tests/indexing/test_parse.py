@@ -7,22 +7,41 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marksweep.errors import UnknownName
+from marksweep.indexing import parse as parsing
 from marksweep.indexing.chunking import MAX_CHUNK_CHARS, MAX_CHUNK_LINES
 from marksweep.indexing.languages import LANGUAGES, chosen, language_of
-from marksweep.indexing.parse import Parsed, absolute, parse, parse_text
+from marksweep.indexing.parse import absolute
+from marksweep.stores.graph.nouns import Memory, Record
+from tests.graph.graphs import START
 
 
-def symbols(parsed: Parsed) -> list[tuple[str, str, int, int]]:
-    return [(p.kind, p.symbol, p.start_line, p.end_line) for p in parsed.pieces]
+def memory(path: str) -> Memory:
+    return Memory(memory_id="m", workspace_id="w", source="s", created_at=START, relative_path=path)
 
 
-def ties(parsed: Parsed) -> set[str]:
-    names = parsed.names
-    return {f"{names[t.source].name} {t.relation} {names[t.target].name}" for t in parsed.ties}
+def parse(path: str, content: bytes) -> Record:
+    return parsing.parse(memory(path), content)
 
 
-def names(parsed: Parsed) -> set[str]:
-    return {f"{name.kind} {name.name}" for name in parsed.names}
+def parse_text(path: str, content: bytes) -> Record:
+    return parsing.parse_text(memory(path), content)
+
+
+def symbols(parsed: Record) -> list[tuple[str, str, int, int]]:
+    return [(p.kind, p.symbol, p.start_line, p.end_line) for p in parsed.chunks]
+
+
+def ties(parsed: Record) -> set[str]:
+    names = {each.entity_id: each.name for each in parsed.entities}
+    return {f"{names[t.source_id]} {t.relation} {names[t.target_id]}" for t in parsed.relations}
+
+
+def names(parsed: Record) -> set[str]:
+    return {f"{each.kind} {each.name}" for each in parsed.entities}
+
+
+def defined(parsed: Record) -> tuple[object, object]:
+    return parsed.memory.metadata["functions"], parsed.memory.metadata["classes"]
 
 
 class Sample(NamedTuple):
@@ -642,7 +661,8 @@ def test_a_class_without_a_name_inherits_nothing() -> None:
 
 def test_a_tie_has_every_line_once() -> None:
     parsed = parse("a.py", b"def f():\n    g()\n    g(g())\n    h()\n")
-    calls = {parsed.names[tie.target].name: tie.lines for tie in parsed.ties}
+    called = {each.entity_id: each.name for each in parsed.entities}
+    calls = {called[each.target_id]: each.lines for each in parsed.relations}
     assert calls == {"g": (2, 3), "h": (4,)}
 
 
@@ -670,8 +690,8 @@ def test_each_language_gives_its_chunks_symbols_calls_and_imports(sample: Sample
     parsed = parse(sample.path, sample.source.encode())
     assert symbols(parsed) == sample.symbols
     assert ties(parsed) == sample.ties
-    assert (parsed.functions, parsed.classes) == (sample.functions, sample.classes)
-    assert parsed.lines == sample.source.count("\n")
+    assert defined(parsed) == (sample.functions, sample.classes)
+    assert parsed.memory.lines == sample.source.count("\n")
 
 
 def test_every_language_with_a_grammar_has_a_sample() -> None:
@@ -693,17 +713,17 @@ def test_a_method_is_known_by_its_own_name_and_by_its_class() -> None:
 
 def test_what_has_no_grammar_becomes_blocks_of_text() -> None:
     parsed = parse("notes.md", b"# Title\n\nwords\n")
-    assert (parsed.language, symbols(parsed)) == ("Markdown", [("text", "", 1, 3)])
+    assert (parsed.memory.language, symbols(parsed)) == ("Markdown", [("text", "", 1, 3)])
 
 
 def test_an_empty_file_has_no_chunks_and_no_ties() -> None:
     for content in (b"", b"\n\n", b"   \n\t\n"):
         parsed = parse("a.py", content)
-        assert (parsed.pieces, parsed.ties, parsed.names) == ((), (), ())
+        assert (parsed.chunks, parsed.relations, parsed.entities) == ((), (), ())
 
 
 def test_lines_are_counted_as_an_editor_does() -> None:
-    assert [parse("a.py", c).lines for c in (b"", b"x", b"x\n", b"x\ny", b"\r\n\r\n")] == [
+    assert [parse("a.py", c).memory.lines for c in (b"", b"x", b"x\n", b"x\ny", b"\r\n\r\n")] == [
         *(0, 1, 1, 2, 2)
     ]
 
@@ -711,7 +731,7 @@ def test_lines_are_counted_as_an_editor_does() -> None:
 def test_bytes_that_are_not_utf8_are_read_and_shift_no_name() -> None:
     parsed = parse("a.py", b'x = "\xff\xfe"\ndef go():\n    "\xe9"\n    run()\n')
     assert ties(parsed) == {"go calls run"}
-    assert "�" in parsed.pieces[0].text
+    assert "�" in parsed.chunks[0].text
 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_name() -> None:
@@ -721,21 +741,21 @@ def test_a_byte_order_mark_is_not_part_of_the_first_name() -> None:
 def test_carriage_returns_do_not_show_in_chunks() -> None:
     parsed = parse("a.py", b"def a():\r\n    pass\r\n\r\ndef b():\r\n    pass\r\n")
     assert symbols(parsed) == [("function", "a", 1, 2), ("function", "b", 4, 5)]
-    assert parsed.pieces[0].text == "def a():\n    pass"
+    assert parsed.chunks[0].text == "def a():\n    pass"
 
 
 def test_a_long_function_is_cut_at_a_blank_line() -> None:
     body = "".join(f"    x{n} = {n}\n" + ("\n" if n == 70 else "") for n in range(150))
     parsed = parse("a.py", f"def go():\n{body}".encode())
-    assert [(p.symbol, p.start_line) for p in parsed.pieces] == [("go", 1), ("go", 74)]
+    assert [(p.symbol, p.start_line) for p in parsed.chunks] == [("go", 1), ("go", 74)]
 
 
 def test_minified_code_is_cut_within_its_line_and_keeps_its_names() -> None:
     source = "".join(f"function f{n}(){{g{n}()}}" for n in range(3000))
     parsed = parse("min.js", source.encode())
-    assert "".join(p.text for p in parsed.pieces) == source
-    assert {p.start_line for p in parsed.pieces} == {1}
-    assert parsed.functions == 3000
+    assert "".join(p.text for p in parsed.chunks) == source
+    assert {p.start_line for p in parsed.chunks} == {1}
+    assert defined(parsed) == (3000, 0)
     assert "f2999 calls g2999" in ties(parsed)
 
 
@@ -757,8 +777,8 @@ def test_minified_code_is_cut_within_its_line_and_keeps_its_names() -> None:
 )
 def test_deeply_nested_code_is_read(path: str, source: str) -> None:
     parsed = parse(path, source.encode())
-    assert parsed.lines == source.count("\n") + (not source.endswith("\n"))
-    assert "".join("".join(p.text.split()) for p in parsed.pieces) == "".join(source.split())
+    assert parsed.memory.lines == source.count("\n") + (not source.endswith("\n"))
+    assert "".join("".join(p.text.split()) for p in parsed.chunks) == "".join(source.split())
 
 
 WORDS = st.sampled_from(
@@ -808,7 +828,7 @@ def test_every_line_that_is_not_blank_is_in_exactly_one_chunk(path: str, source:
     parsed = parse(path, source.encode())
     lines = [line.removesuffix("\r") for line in source.split("\n")]
     held: dict[int, str] = {}
-    for piece in parsed.pieces:
+    for piece in parsed.chunks:
         rows = range(piece.start_line, piece.end_line + 1)
         for row, text in zip(rows, piece.text.split("\n"), strict=True):
             assert row not in held
@@ -822,11 +842,12 @@ def test_every_line_that_is_not_blank_is_in_exactly_one_chunk(path: str, source:
 @given(path=PATHS, source=CODE)
 def test_names_and_ties_hold_together(path: str, source: str) -> None:
     parsed = parse(path, source.encode())
-    mentioned = {name for piece in parsed.pieces for name in piece.names}
-    assert mentioned == set(range(len(parsed.names)))
-    assert len(set(parsed.names)) == len(parsed.names)
-    assert len(set(parsed.ties)) == len(parsed.ties)
-    assert all({tie.source, tie.target} <= mentioned for tie in parsed.ties)
+    mentioned = {each.entity_id for each in parsed.mentions}
+    assert mentioned == {each.entity_id for each in parsed.entities}
+    assert {each.chunk_id for each in parsed.mentions} <= {c.chunk_id for c in parsed.chunks}
+    assert len(set(parsed.mentions)) == len(parsed.mentions)
+    assert len(set(parsed.relations)) == len(parsed.relations)
+    assert all({tie.source_id, tie.target_id} <= mentioned for tie in parsed.relations)
     assert parsed == parse(path, source.encode())
 
 
@@ -834,7 +855,7 @@ def test_names_and_ties_hold_together(path: str, source: str) -> None:
 @given(lines=st.lists(st.text("ab \n", max_size=30), max_size=400), long=st.integers(0, 30_000))
 def test_no_chunk_is_longer_than_the_limits(lines: list[str], long: int) -> None:
     source = "\n".join(lines) + "\n" + "z" * long
-    for piece in parse_text("a.txt", source.encode()).pieces:
+    for piece in parse_text("a.txt", source.encode()).chunks:
         assert len(piece.text) <= MAX_CHUNK_CHARS
         assert piece.end_line - piece.start_line < MAX_CHUNK_LINES
 

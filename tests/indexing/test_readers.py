@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from marksweep.errors import MarksweepError
-from marksweep.indexing.readers import Inline, Worker
-from marksweep.indexing.reading import Reading, Source
+from marksweep.indexing.readers import Inline, Reading, Source, Worker
 from marksweep.stores.graph.nouns import Memory
 from tests.graph.graphs import START
 from tests.indexing.trees import index, items_of, live, sqlite_at, write

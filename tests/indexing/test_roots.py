@@ -14,8 +14,7 @@ from marksweep.errors import NotFound
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import planned
-from marksweep.indexing.readers import Inline
-from marksweep.indexing.reading import Reading, Source
+from marksweep.indexing.readers import Inline, Reading, Source
 from marksweep.stores.graph.base import GraphQuery, GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.memory import MemoryStore

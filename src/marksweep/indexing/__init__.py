@@ -2,7 +2,7 @@
 
 1. walk.py      List the files: ignore files, limits, skipped files and why (left_out.py).
 2. delta.py     Compare with what the graph knows: unchanged, to be read, gone.
-3. reading.py   Turn a file into chunks, entities and relations (tree.py, parse.py, chunking.py).
+3. parse.py     Turn a file into chunks, entities and relations (tree.py, chunking.py).
 4. indexer.py   Write it, under a lease; a complete run marks missing files stale at its end.
 5. watch.py     Run again whenever something changes.
 """

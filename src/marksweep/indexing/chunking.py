@@ -7,9 +7,9 @@ Lines without an owner form blocks. Runs that are too long are split at blank li
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from marksweep.indexing.tree import Definition
+from marksweep.stores.graph.nouns import Piece
 
 MAX_CHUNK_LINES = 100
 """Maximum lines of a run. Higher gives search hits more context and less precision."""
@@ -18,18 +18,8 @@ MAX_CHUNK_CHARS = 8_000
 """Maximum characters of a run; a longer line is split, as in minified code."""
 
 
-class Run(NamedTuple):
-    """Consecutive rows with one owner, within the limits."""
-
-    owner: int
-    """Index of the definition; -1 for none."""
-    first: int
-    last: int
-    text: str
-
-
-def cut(lines: Sequence[str], definitions: Sequence[Definition]) -> Iterator[Run]:
-    """Split lines into runs, in order. `definitions` are sorted, outer before inner."""
+def cut(lines: Sequence[str], definitions: Sequence[Definition]) -> Iterator[Piece]:
+    """Split lines of code, in order. `definitions` are sorted, outer before inner."""
     owners = [-1] * len(lines)
     for index, definition in enumerate(definitions):
         if definition.own_chunk:
@@ -38,11 +28,21 @@ def cut(lines: Sequence[str], definitions: Sequence[Definition]) -> Iterator[Run
     first = 0
     for row in range(1, len(lines) + 1):
         if row == len(lines) or owners[row] != owners[first]:
-            yield from _sized(lines, owners[first], first, row - 1)
+            kind, symbol = "block", ""
+            if owners[first] >= 0:
+                owner = definitions[owners[first]]
+                kind = "block" if owner.kind == "scope" else owner.kind
+                symbol = owner.qualified
+            yield from _sized(lines, kind, symbol, first, row - 1)
             first = row
 
 
-def _sized(lines: Sequence[str], owner: int, first: int, last: int) -> Iterator[Run]:
+def blocks_of_text(lines: Sequence[str]) -> Iterator[Piece]:
+    """Split lines of text, in order."""
+    return _sized(lines, "text", "", 0, len(lines) - 1)
+
+
+def _sized(lines: Sequence[str], kind: str, symbol: str, first: int, last: int) -> Iterator[Piece]:
     """Strip blank lines from both ends and split what is too long."""
     while True:
         while first <= last and not lines[first].strip():
@@ -55,14 +55,14 @@ def _sized(lines: Sequence[str], owner: int, first: int, last: int) -> Iterator[
             for start in range(0, len(lines[first]), MAX_CHUNK_CHARS):
                 part = lines[first][start : start + MAX_CHUNK_CHARS]
                 if part.strip():
-                    yield Run(owner, first, first, part)
+                    yield Piece(kind, symbol, first + 1, first + 1, part)
             first += 1
             continue
         end = _end(lines, first, last)
         stop = end
         while not lines[stop].strip():
             stop -= 1
-        yield Run(owner, first, stop, "\n".join(lines[first : stop + 1]))
+        yield Piece(kind, symbol, first + 1, stop + 1, "\n".join(lines[first : stop + 1]))
         first = end + 1
 
 

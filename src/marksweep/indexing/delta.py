@@ -11,7 +11,7 @@ from typing import NoReturn
 import msgspec
 
 from marksweep.errors import Refused
-from marksweep.indexing.reading import LAYOUT
+from marksweep.indexing.parse import LAYOUT
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Found, Walk
 from marksweep.stores.graph.base import MemoryRow, Seen

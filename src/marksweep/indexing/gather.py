@@ -12,8 +12,7 @@ import msgspec
 
 from marksweep.indexing.delta import Renames, fingerprint, trusted_ns
 from marksweep.indexing.files import LeftOut, Unfit, Unreadable, changed_ns
-from marksweep.indexing.readers import Reader
-from marksweep.indexing.reading import Reading, Source
+from marksweep.indexing.readers import Reader, Reading, Source
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Found, Skipped
 from marksweep.stores.graph.base import Copy, MemoryRow, Seen

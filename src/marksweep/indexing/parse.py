@@ -1,91 +1,63 @@
-"""Parse one file: by its syntax tree if the language has a grammar, else as blocks of text."""
+"""Turn a file into its part of the graph: chunks, entities, mentions, relations.
+
+By its syntax tree if the language has a grammar, else as blocks of text. A pure function of the
+file's path and content. The result does not depend on any other file, so the graph of a repository
+is the sum of its files, in whatever order they are added and removed.
+"""
 
 from __future__ import annotations
 
 import posixpath
 from bisect import bisect_right
 from collections import defaultdict
+from functools import lru_cache
 
 import msgspec
 
-from marksweep.indexing.chunking import cut
+from marksweep.indexing.chunking import blocks_of_text, cut
 from marksweep.indexing.languages import Language, language_of
 from marksweep.indexing.tree import Call, Definition, Findings, find
-from marksweep.stores.graph import nouns
+from marksweep.search.words import stemmed
+from marksweep.stores.graph.nouns import (
+    Entity,
+    Memory,
+    Mention,
+    Piece,
+    Record,
+    Relation,
+    chunks_of,
+    entity_id,
+)
+
+LAYOUT = "3"
+"""Version of the parser. Raised when parsing, chunking or what is left out changes: all files are
+read again."""
+
+ID_CACHE = 65_536
+"""Entity ids in the cache: names such as `append` occur in most files."""
+
+_entity_id = lru_cache(maxsize=ID_CACHE)(entity_id)
 
 
-class Name(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """An entity before it has an id."""
-
-    kind: str
-    """function, class, module or path."""
-    name: str
-
-
-class Piece(nouns.Piece, frozen=True, gc=False, array_like=True):
-    """A piece of a file, and the names that occur in it."""
-
-    names: tuple[int, ...] = ()
-    """Indexes into the file's names, sorted."""
-
-
-class Tie(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A relation between two names of the file, by index."""
-
-    source: int
-    target: int
-    relation: str
-    """calls, imports or inherits."""
-    lines: tuple[int, ...] = ()
-    """Line number, counted from 1."""
-
-
-class Parsed(msgspec.Struct, frozen=True, array_like=True):
-    """A parsed file. The same path and content always give the same result."""
-
-    language: str
-    lines: int
-    functions: int = 0
-    classes: int = 0
-    pieces: tuple[Piece, ...] = ()
-    names: tuple[Name, ...] = ()
-    ties: tuple[Tie, ...] = ()
-
-
-def parse(path: str, content: bytes) -> Parsed:
-    """Parse a file with its grammar, or as text if it has none."""
-    language = language_of(path)
+def parse(memory: Memory, content: bytes) -> Record:
+    """Parse a file with its grammar, or as text if it has none; fill in its memory."""
+    language = language_of(memory.relative_path)
     if not language.grammar:
-        return parse_text(path, content)
+        return parse_text(memory, content)
     text, source = _decoded(content)
     lines = _lines(text)
     findings = find(language, source, lines)
-    names = _Names(path, _runs_of_code(lines, findings.definitions))
-    names.read(language, findings)
+    part = _Part(memory, list(cut(lines, findings.definitions)))
+    part.read(language, findings)
     kinds = [definition.kind for definition in findings.definitions]
-    return Parsed(
-        language=language.name,
-        lines=len(lines),
-        functions=kinds.count("function"),
-        classes=kinds.count("class"),
-        pieces=names.pieces(),
-        names=tuple(names.known),
-        ties=tuple(Tie(*tie, tuple(dict.fromkeys(rows))) for tie, rows in names.ties.items()),
-    )
+    return part.record(len(lines), kinds.count("function"), kinds.count("class"))
 
 
-def parse_text(path: str, content: bytes) -> Parsed:
+def parse_text(memory: Memory, content: bytes) -> Record:
     """Parse a file as blocks of text, whatever its language."""
     text, _ = _decoded(content)
     lines = _lines(text)
-    runs = [Piece("text", "", run.first + 1, run.last + 1, run.text) for run in cut(lines, ())]
-    names = _Names(path, runs)
-    return Parsed(
-        language=language_of(path).name,
-        lines=len(lines),
-        pieces=names.pieces(),
-        names=tuple(names.known),
-    )
+    return _Part(memory, list(blocks_of_text(lines))).record(len(lines), 0, 0)
 
 
 def _decoded(content: bytes) -> tuple[str, bytes]:
@@ -108,45 +80,47 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
-def _runs_of_code(lines: list[str], definitions: list[Definition]) -> list[Piece]:
-    pieces = []
-    for run in cut(lines, definitions):
-        kind, symbol = "block", ""
-        if run.owner >= 0:
-            owner = definitions[run.owner]
-            kind = "block" if owner.kind == "scope" else owner.kind
-            symbol = owner.qualified
-        pieces.append(Piece(kind, symbol, run.first + 1, run.last + 1, run.text))
-    return pieces
+class _Part:
+    """The part of the graph of one file: what its chunks mention, and the relations between."""
 
+    def __init__(self, memory: Memory, pieces: list[Piece]) -> None:
+        self._memory = memory
+        self._chunks = chunks_of(memory.workspace_id, memory.memory_id, pieces)
+        self._first_rows = [piece.start_line - 1 for piece in pieces]
+        self._entities: dict[str, Entity] = {}
+        self._mentions: dict[tuple[str, str], None] = {}
+        self._relations: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
+        """The lines on which one entity relates to another."""
+        self._file = self._mention(0, "path", memory.relative_path) if pieces else ""
 
-class _Names:
-    """The names of one file: where each is mentioned, and the calls and imports between them."""
-
-    def __init__(self, path: str, runs: list[Piece]) -> None:
-        self.known: dict[Name, int] = {}
-        self.ties: defaultdict[tuple[int, int, str], list[int]] = defaultdict(list)
-        """The lines on which one name relates to another."""
-        self._path = path
-        self._runs = runs
-        self._first_rows = [run.start_line - 1 for run in runs]
-        self._mentioned: list[set[int]] = [set() for _ in runs]
-        self._file = self._mention(0, "path", path) if runs else -1
-
-    def pieces(self) -> tuple[Piece, ...]:
-        """Return the runs with the names that each mentions."""
-        return tuple(
-            msgspec.structs.replace(run, names=tuple(sorted(names)))
-            for run, names in zip(self._runs, self._mentioned, strict=True)
+    def record(self, lines: int, functions: int, classes: int) -> Record:
+        """Return what was found, with the search words of each chunk."""
+        memory = self._memory
+        return Record(
+            memory=msgspec.structs.replace(
+                memory,
+                language=language_of(memory.relative_path).name,
+                lines=lines,
+                metadata={"functions": functions, "classes": classes},
+            ),
+            chunks=self._chunks,
+            entities=tuple(sorted(self._entities.values(), key=lambda entity: entity.entity_id)),
+            mentions=tuple(Mention(*each) for each in self._mentions),
+            relations=tuple(
+                Relation(*ends, memory.memory_id, tuple(dict.fromkeys(rows)))
+                for ends, rows in self._relations.items()
+            ),
+            words=tuple(stemmed(chunk.text) for chunk in self._chunks),
         )
 
     def read(self, language: Language, findings: Findings) -> None:
         """Add the contents of the tree."""
-        if not self._runs:
+        if not self._chunks:
             return
         for found in findings.imports:
-            module = self._mention(found.row, "module", absolute(self._path, found.module))
-            self.ties[self._file, module, "imports"].append(found.row + 1)
+            name = absolute(self._memory.relative_path, found.name)
+            module = self._mention(found.row, "module", name)
+            self._relations[self._file, module, "imports"].append(found.row + 1)
         definitions = findings.definitions
         own, owners = self._define(definitions), _owners(definitions)
         kinds = {d.qualified: d.kind for d in reversed(definitions) if d.kind != "scope"}
@@ -159,24 +133,23 @@ class _Names:
             while around and definitions[around[-1]].end <= call.start:
                 around.pop()
             caller, owner = (own[around[-1]], owners[around[-1]]) if around else (self._file, "")
-            name = _target(call, owner, kinds, language)
-            target = self._mention(call.row, name.kind, name.name)
-            self.ties[caller, target, "calls"].append(call.row + 1)
+            target = self._mention(call.row, *_target(call, owner, kinds, language))
+            self._relations[caller, target, "calls"].append(call.row + 1)
         self._inherit(findings)
 
     def _inherit(self, findings: Findings) -> None:
         heirs = {d.start: d for d in findings.definitions if d.kind != "function"}
         for base in findings.bases:
-            heir = heirs.get(base.owner)
+            heir = heirs.get(base.start)
             if heir is None:  # a class without a name
                 continue
             source = self._mention(heir.row, "class", heir.qualified)
             target = self._mention(base.row, "class", base.name)
-            self.ties[source, target, "inherits"].append(base.row + 1)
+            self._relations[source, target, "inherits"].append(base.row + 1)
 
-    def _define(self, definitions: list[Definition]) -> list[int]:
-        """Add the definitions; return the name that calls inside each definition start from."""
-        own: list[int] = []
+    def _define(self, definitions: list[Definition]) -> list[str]:
+        """Add the definitions; return the entity that calls inside each definition start from."""
+        own: list[str] = []
         for definition in definitions:
             if definition.kind == "scope":
                 own.append(own[definition.parent] if definition.parent >= 0 else self._file)
@@ -187,10 +160,17 @@ class _Names:
                 self._mention(definition.row, definition.kind, bare)
         return own
 
-    def _mention(self, row: int, kind: str, name: str) -> int:
-        index = self.known.setdefault(Name(kind, name), len(self.known))
-        self._mentioned[max(0, bisect_right(self._first_rows, row) - 1)].add(index)
-        return index
+    def _mention(self, row: int, kind: str, name: str) -> str:
+        """Add an entity that the chunk at a row mentions; return its id."""
+        workspace_id = self._memory.workspace_id
+        known = _entity_id(workspace_id, kind, name)
+        if known not in self._entities:
+            self._entities[known] = Entity(
+                entity_id=known, workspace_id=workspace_id, name=name, kind=kind
+            )
+        chunk = self._chunks[max(0, bisect_right(self._first_rows, row) - 1)]
+        self._mentions[chunk.chunk_id, known] = None
+        return known
 
 
 def absolute(path: str, module: str) -> str:
@@ -220,14 +200,14 @@ def _owners(definitions: list[Definition]) -> list[str]:
     return owners
 
 
-def _target(call: Call, owner: str, kinds: dict[str, str], language: Language) -> Name:
-    """Name the callee: a definition in this file if known, else the bare name."""
+def _target(call: Call, owner: str, kinds: dict[str, str], language: Language) -> tuple[str, str]:
+    """Return the callee's kind and name: a definition in this file if known, else the bare name."""
     if call.is_new:
-        return Name("class", call.name)
+        return "class", call.name
     by_self = call.on_self or language.methods_need_no_self
     if by_self and owner and (method := f"{owner}.{call.name}") in kinds:
-        return Name(kinds[method], method)
+        return kinds[method], method
     if call.name in kinds:
-        return Name(kinds[call.name], call.name)
+        return kinds[call.name], call.name
     is_class = language.capitals_are_classes and call.name[:1].isupper()
-    return Name("class" if is_class else "function", call.name)
+    return "class" if is_class else "function", call.name

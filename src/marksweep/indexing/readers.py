@@ -17,7 +17,8 @@ import msgspec
 
 from marksweep.errors import MarksweepError
 from marksweep.indexing.languages import language_of
-from marksweep.indexing.reading import Reading, Source, read, read_as_text
+from marksweep.indexing.parse import parse, parse_text
+from marksweep.stores.graph.nouns import Memory, Record
 from marksweep.worker import ProcessWorker, WorkerEnded, folders_of, take_pipes
 
 PARSE_SECONDS = 5.0
@@ -31,6 +32,21 @@ PACKAGES = ("marksweep", "msgspec", "tree_sitter")
 """What a worker imports from outside Python; the grammars are installed beside the last."""
 
 _READY = b"ready"
+
+
+class Source(msgspec.Struct, frozen=True, array_like=True):
+    """A file: its memory without what parsing finds out, and its content."""
+
+    memory: Memory
+    content: bytes
+
+
+class Reading(msgspec.Struct, frozen=True, array_like=True):
+    """A file's part of the graph, with the search words of its chunks."""
+
+    record: Record
+    trouble: str = ""
+    """Why the grammar failed and the file was read as text; usually empty."""
 
 
 class Reader(Protocol):
@@ -50,7 +66,7 @@ class Inline:
 
     def read(self, source: Source) -> Reading:
         """Read a file."""
-        return read(source)
+        return Reading(parse(source.memory, source.content))
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
@@ -68,13 +84,14 @@ class Worker:
     def read(self, source: Source) -> Reading:
         """Read a file; as text if its grammar fails. Texts do not start a process."""
         if self._process is None and not language_of(source.memory.relative_path).grammar:
-            return read(source)
+            return Reading(parse(source.memory, source.content))
         self._process = process = self._process or self._start()
         try:
             return self._decoder.decode(process.ask(self._encoder.encode(source)))
         except WorkerEnded as ended:
             self._process = None
-            return read_as_text(source, _trouble(ended.code, self._parse_seconds))
+            text = parse_text(source.memory, source.content)
+            return Reading(text, _trouble(ended.code, self._parse_seconds))
 
     def close(self) -> None:
         """Kill the process, whatever it is doing."""
@@ -111,7 +128,7 @@ def main(seconds: str) -> None:
     for request in requests:
         source = decoder.decode(request)
         _alarm(float(seconds))
-        reading = read(source)
+        reading = Reading(parse(source.memory, source.content))
         _alarm(0)
         answer(encoder.encode(reading))
 

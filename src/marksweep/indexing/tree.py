@@ -45,33 +45,22 @@ class Definition(msgspec.Struct, gc=False):
     """Whether it has its own chunk, or is part of the one around it."""
 
 
-class Call(msgspec.Struct, gc=False):
-    """A name that is called."""
+class Use(msgspec.Struct, gc=False):
+    """A module that is imported, or a class or interface that another inherits from."""
 
     start: int
+    """First byte: of the name, or of the class that inherits."""
     row: int
     name: str
+
+
+class Call(Use, gc=False):
+    """A name that is called."""
+
     is_new: bool
     """Whether the call creates an object, so that the name is a class."""
     on_self: bool
     """Whether it is called on `self`, `this` or the like."""
-
-
-class Import(msgspec.Struct, gc=False):
-    """A module named in an import."""
-
-    start: int
-    row: int
-    module: str
-
-
-class Base(msgspec.Struct, gc=False):
-    """A class that another inherits from, or an interface that it implements."""
-
-    owner: int
-    """First byte of the class that inherits."""
-    row: int
-    name: str
 
 
 class Findings(msgspec.Struct):
@@ -79,8 +68,8 @@ class Findings(msgspec.Struct):
 
     definitions: list[Definition]
     calls: list[Call]
-    imports: list[Import]
-    bases: list[Base]
+    imports: list[Use]
+    bases: list[Use]
 
 
 _SELF = (b"self.", b"this.", b"cls.", b"this->", b"Self::", b"self::", b"static::")
@@ -110,8 +99,8 @@ def find(language: Language, source: bytes, lines: list[str]) -> Findings:
         tree = tree if other.root_node.has_error else other
     definitions: dict[tuple[int, int], Definition] = {}
     calls: list[Call] = []
-    imports: list[Import] = []
-    bases: list[Base] = []
+    imports: list[Use] = []
+    bases: list[Use] = []
     for _, found in QueryCursor(query).matches(tree.root_node):
         if "callee" in found:
             calls.append(_call(found["callee"][0], source, is_new=False))
@@ -122,7 +111,7 @@ def find(language: Language, source: bytes, lines: list[str]) -> Findings:
         elif "base" in found:
             heir = found["heir"][0].start_byte
             bases += [
-                Base(heir, node.start_point[0], _last_name(node, source)) for node in found["base"]
+                Use(heir, node.start_point[0], _last_name(node, source)) for node in found["base"]
             ]
         else:
             definition = _definition(found, language, source, lines)
@@ -131,7 +120,7 @@ def find(language: Language, source: bytes, lines: list[str]) -> Findings:
     _nest(ordered)
     calls.sort(key=attrgetter("start"))
     imports.sort(key=attrgetter("start"))
-    bases.sort(key=attrgetter("owner", "row"))
+    bases.sort(key=attrgetter("start", "row"))
     return Findings(ordered, calls, imports, bases)
 
 
@@ -156,13 +145,13 @@ def _call(node: Node, source: bytes, *, is_new: bool) -> Call:
     return Call(start, node.start_point[0], name, is_new, on_self)
 
 
-def _import(node: Node, source: bytes) -> Import:
+def _import(node: Node, source: bytes) -> Use:
     """Reduce an import to the module: no quotes, no list of imported names."""
     written = _text(node, source)
     module = written.removeprefix("import ").removesuffix("._").strip("\"'`<>")
     for cut in ("::{", "::*", " as ", ".{", ".*", " =>"):
         module = module.partition(cut)[0]
-    return Import(node.start_byte, node.start_point[0], module.strip() or written)
+    return Use(node.start_byte, node.start_point[0], module.strip() or written)
 
 
 def _definition(
