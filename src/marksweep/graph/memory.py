@@ -543,16 +543,9 @@ class GraphMemory:
         """The same calls for programs without an event loop."""
 
     @classmethod
-    def open(
-        cls,
-        project: str | Path = ".",
-        *,
-        settings: Settings | None = None,
-        store: str = "",
-        actor: str = ACTOR,
-    ) -> GraphMemory:
+    def open(cls, project: str | Path = ".", *, settings: Settings | None = None) -> GraphMemory:
         """Open the memory of the project in a folder, as `KnowledgeGraph.open` does."""
-        return cls(KnowledgeGraph.open(project, settings=settings, store=store, actor=actor))
+        return cls(KnowledgeGraph.open(project, settings=settings))
 
     @property
     def graph(self) -> GraphStore:

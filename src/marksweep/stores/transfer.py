@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -157,26 +157,19 @@ def _require(path: Path, workspaces: Collection[str]) -> None:
 def _fill(store: Store, path: Path, workspace: str, nouns: Iterable[Noun]) -> None:
     """Write what is missing, live segments last."""
     there = _There(store, path, workspace)
-    stashed: list[Stashed] = []
     live: list[Segment] = []
-    for noun in nouns:
-        if there.has(noun):
-            continue
+    pending: list[Stashed] = []
+    missing = (noun for noun in nouns if not there.has(noun))
+    for noun in chain(missing, (None,)):
         if isinstance(noun, Stashed):
-            stashed.append(noun)
-            if len(stashed) == BATCH:
-                store.stash.put(workspace, stashed)
-                stashed = []
-            continue
-        if stashed:
-            store.stash.put(workspace, stashed)
-            stashed = []
+            pending.append(noun)
+        if pending and (len(pending) == BATCH or not isinstance(noun, Stashed)):
+            store.stash.put(workspace, pending)
+            pending = []
         if isinstance(noun, Entry):
             store.journal.append(workspace, noun)
-        else:
+        elif isinstance(noun, Segment):
             live.append(noun)
-    if stashed:
-        store.stash.put(workspace, stashed)
     there.check_end()
     if live:
         store.segments.write(workspace, put=live)

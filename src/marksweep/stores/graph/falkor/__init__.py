@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec
 
 from marksweep.stores.graph import reading
 from marksweep.stores.graph.base import Item, Nodes
-from marksweep.stores.graph.falkor import runs, search, sweep, transfer, writing
+from marksweep.stores.graph.falkor import search, sweep, transfer, writing
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import (
     PREFIX,
@@ -86,10 +86,10 @@ class FalkorGraphStore:
     unpin = _method(writing.unpin)
     touch = _method(writing.touch)
     supersede = _method(writing.supersede)
-    begin_run = _method(runs.begin_run)
-    stamp = _method(runs.stamp)
-    finish_run = _method(runs.finish_run)
-    mark_stale = _method(runs.mark_stale)
+    begin_run = _method(writing.begin_run)
+    stamp = _method(writing.stamp)
+    finish_run = _method(writing.finish_run)
+    mark_stale = _method(writing.mark_stale)
     soft_delete = _method(sweep.soft_delete)
     restore = _method(sweep.restore)
     load = _method(transfer.load)

@@ -364,22 +364,29 @@ SHOW_ENTITIES_OF_MEMORIES = f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {{id: i}}) WITH w, m WHERE m.deleted_at > 0
 MATCH (m)-[:HAS_CHUNK]->(:Chunk)-[:MENTIONS]->(n:Entity) WHERE n.deleted_at > 0
 WITH DISTINCT w, n {_SHOW}"""
-SHOW_ENTITIES_OF_CHUNKS = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (c:Chunk {{id: i}})
-WITH w, c MATCH (c)-[:MENTIONS]->(n:Entity) WHERE n.deleted_at > 0
-WITH DISTINCT w, n {_SHOW}"""
-SHOW_ENTITIES = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Entity {{id: i}})
-WITH w, n WHERE n.deleted_at > 0 {_SHOW}"""
 SHOW_CHUNKS_OF_MEMORIES = f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {{id: i}}) WITH w, m WHERE m.deleted_at > 0
 MATCH (m)-[:HAS_CHUNK]->(n:Chunk) WHERE n.deleted_at > 0 {_SHOW}"""
-SHOW_CHUNKS = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Chunk {{id: i}})
+_SHOW_ENTITIES_OF_CHUNKS = f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (c:Chunk {{id: i}})
+WITH w, c MATCH (c)-[:MENTIONS]->(n:Entity) WHERE n.deleted_at > 0
+WITH DISTINCT w, n {_SHOW}"""
+_SHOW_NODES = {
+    kind: f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:{label} {{id: i}})
 WITH w, n WHERE n.deleted_at > 0 {_SHOW}"""
-SHOW_MEMORIES = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Memory {{id: i}})
-WITH w, n WHERE n.deleted_at > 0 {_SHOW}"""
+    for kind, label in _LABELS.items()
+}
+SHOW = {
+    "memory": (
+        ("entity", SHOW_ENTITIES_OF_MEMORIES),
+        ("chunk", SHOW_CHUNKS_OF_MEMORIES),
+        ("memory", _SHOW_NODES["memory"]),
+    ),
+    "chunk": (("entity", _SHOW_ENTITIES_OF_CHUNKS), ("chunk", _SHOW_NODES["chunk"])),
+    "entity": (("entity", _SHOW_NODES["entity"]),),
+}
+"""Make nodes visible again, after what they hold; the kind that each statement shows."""
 DELETED = {
     kind: f"""
 MATCH (n:{label}) WHERE n.deleted_at > 0

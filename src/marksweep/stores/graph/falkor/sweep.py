@@ -86,13 +86,7 @@ def ids(db: Connection, workspace_id: str, kind: Kind, keys: Sequence[int]) -> t
 
 
 def soft_delete(
-    db: Connection,
-    workspace_id: str,
-    nodes: Nodes,
-    *,
-    version: int,
-    plan_id: str,
-    at: datetime,
+    db: Connection, workspace_id: str, nodes: Nodes, *, version: int, plan_id: str, at: datetime
 ) -> Nodes:
     """Hide nodes that have not changed since a version: memories, then chunks, then entities."""
     done: dict[Kind, list[str]] = {kind: [] for kind in Kind}
@@ -107,31 +101,14 @@ def soft_delete(
 
 def restore(db: Connection, workspace_id: str, nodes: Nodes) -> Nodes:
     """Undo a soft deletion, bottom-up, so that visible nodes are always complete."""
-    chunks: set[str] = set()
-    entities: set[str] = set()
-    memories: set[str] = set()
-    for batch in _batches(nodes.entities, BATCH_NODES):
-        (rows,) = db.write(workspace_id, (cypher.SHOW_ENTITIES, {"ids": batch}))
-        entities |= _first(rows)
-    for batch in _batches(nodes.memories, BATCH_NODES):
-        given = {"ids": batch}
-        of_entities, of_chunks, rows = db.write(
-            workspace_id,
-            (cypher.SHOW_ENTITIES_OF_MEMORIES, given),
-            (cypher.SHOW_CHUNKS_OF_MEMORIES, given),
-            (cypher.SHOW_MEMORIES, given),
-        )
-        entities |= _first(of_entities)
-        chunks |= _first(of_chunks)
-        memories |= _first(rows)
-    for batch in _batches(nodes.chunks, BATCH_NODES):
-        given = {"ids": batch}
-        of_entities, rows = db.write(
-            workspace_id, (cypher.SHOW_ENTITIES_OF_CHUNKS, given), (cypher.SHOW_CHUNKS, given)
-        )
-        entities |= _first(of_entities)
-        chunks |= _first(rows)
-    return Nodes(tuple(sorted(memories)), tuple(sorted(chunks)), tuple(sorted(entities)))
+    back: dict[Kind, set[str]] = {kind: set() for kind in Kind}
+    for kind in (Kind.ENTITY, Kind.MEMORY, Kind.CHUNK):
+        for batch in _batches(nodes.of(kind), BATCH_NODES):
+            steps = [(statement, {"ids": batch}) for _, statement in cypher.SHOW[kind]]
+            shown = db.write(workspace_id, *steps)
+            for (of_kind, _), rows in zip(cypher.SHOW[kind], shown, strict=True):
+                back[Kind(of_kind)].update(_ids(rows))
+    return Nodes(*(tuple(sorted(back[kind])) for kind in Kind))
 
 
 def purge(db: Connection, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
@@ -177,7 +154,3 @@ def _batches(every: Sequence[str], size: int) -> Iterator[list[str]]:
 
 def _ids(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(str(row[0]) for row in rows)
-
-
-def _first(rows: Sequence[Row]) -> set[str]:
-    return {str(row[0]) for row in rows}

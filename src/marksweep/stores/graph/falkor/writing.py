@@ -1,4 +1,4 @@
-"""Write and erase memories."""
+"""Write and erase memories; indexing runs."""
 
 from __future__ import annotations
 
@@ -6,23 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from marksweep.stores.graph import nouns
-from marksweep.stores.graph.base import Copy, Nodes, checked
+from marksweep.errors import NotFound
+from marksweep.stores.graph import nouns, rows
+from marksweep.stores.graph.base import Copy, Nodes, Run, Seen, checked
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
 from marksweep.stores.graph.nouns import Memory, Record
-from marksweep.stores.graph.rows import (
-    Cell,
-    Row,
-    bare,
-    chunk_row,
-    entity_row,
-    fields_of,
-    memory_row,
-    micros,
-    plain,
-    relation_row,
-)
+from marksweep.stores.graph.rows import Cell, Row, bare, micros, plain
 
 SETTLING: tuple[Step, ...] = tuple((statement, {}) for statement in cypher.SETTLE)
 """Statements that move what was written under an alias to its entity; they need no parameters."""
@@ -76,11 +66,11 @@ def copy(db: Connection, workspace_id: str, copies: Sequence[Copy]) -> tuple[str
         if hashes.get(plain(each.source)) == each.memory.content_hash
     ]
     for source, memory in wanted:
-        rows = chunks_of[source]
-        places = ((int(a or 0), int(b or 0), str(c)) for _, a, b, c in rows)
+        found = chunks_of[source]
+        places = ((int(a or 0), int(b or 0), str(c)) for _, a, b, c in found)
         names = nouns.chunk_ids(memory.memory_id, places)
         memory_id = plain(memory.memory_id)
-        copied[memory_id] = [[str(r[0]), n, memory_id] for r, n in zip(rows, names, strict=True)]
+        copied[memory_id] = [[str(r[0]), n, memory_id] for r, n in zip(found, names, strict=True)]
     pairs = {"rows": [pair for one in copied.values() for pair in one]}
     steps: list[Step] = [
         (cypher.DROP_CHUNKS_OF, {"ids": list(copied)}),
@@ -108,18 +98,18 @@ def worthwhile(steps: Iterable[Step]) -> list[Step]:
 
 def memory_cells(memory: Memory) -> list[object]:
     """Convert a memory to its columns, followed by the list of its tags."""
-    return [*memory_row(memory), [plain(tag) for tag in memory.tags]]
+    return [*rows.memory_row(memory), [plain(tag) for tag in memory.tags]]
 
 
 def chunk_cells(chunk: nouns.Chunk, memory: Memory | None, words: str = "") -> list[object]:
     """Convert a chunk to its columns, followed by its search words."""
-    found = fields_of(memory, chunk, words=words)
-    return [*chunk_row(chunk), *found, bare(chunk.symbol), found.length, found.most]
+    found = rows.fields_of(memory, chunk, words=words)
+    return [*rows.chunk_row(chunk), *found, bare(chunk.symbol), found.length, found.most]
 
 
 def entity_cells(entity: nouns.Entity) -> list[object]:
     """Convert an entity to its columns, followed by the last part of its name."""
-    return [*entity_row(entity), bare(entity.name, entity.kind)]
+    return [*rows.entity_row(entity), bare(entity.name, entity.kind)]
 
 
 def mention_cells(mentions: Iterable[nouns.Mention]) -> list[list[str]]:
@@ -129,7 +119,7 @@ def mention_cells(mentions: Iterable[nouns.Mention]) -> list[list[str]]:
 
 def relation_cells(relations: Iterable[nouns.Relation]) -> list[Row]:
     """Convert relations to rows, without duplicates."""
-    return [relation_row(r) for r in dict.fromkeys(relations)]
+    return [rows.relation_row(r) for r in dict.fromkeys(relations)]
 
 
 def alias_cells(aliases: Iterable[nouns.Alias]) -> list[list[str]]:
@@ -151,7 +141,7 @@ def remove(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> Node
         (cypher.DROP_UNMENTIONED, mentioned),
         (cypher.DROP_ALIASES, mentioned),
     )
-    return Nodes(*(tuple(str(row[0]) for row in rows) for rows in (memories, chunks, entities)))
+    return Nodes(*(tuple(str(row[0]) for row in each) for each in (memories, chunks, entities)))
 
 
 def merge(db: Connection, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
@@ -178,8 +168,8 @@ def _mark(
 ) -> int:
     """Set one property of memories; return how many exist."""
     ids = sorted({plain(each) for each in memory_ids})
-    (rows,) = db.write(workspace_id, (statement, {"ids": ids, **given}))
-    return len(rows)
+    (marked,) = db.write(workspace_id, (statement, {"ids": ids, **given}))
+    return len(marked)
 
 
 def pin(db: Connection, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
@@ -202,3 +192,57 @@ def supersede(
 def touch(db: Connection, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
     """Record that memories were read."""
     return _mark(db, workspace_id, memory_ids, cypher.TOUCH, at=micros(at))
+
+
+def mark_stale(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
+    """Mark code memories stale."""
+    return _mark(db, workspace_id, memory_ids, cypher.MARK_STALE, source=nouns.CODE_INDEXER)
+
+
+def begin_run(db: Connection, workspace_id: str, run: Run) -> None:
+    """Record that a run has begun."""
+    given = {
+        "id": run.run_id,
+        "repository": plain(run.repository),
+        "filter": plain(run.filter),
+        "started_at": micros(run.started_at),
+    }
+    db.write(workspace_id, (cypher.BEGIN_RUN, given))
+
+
+def stamp(
+    db: Connection, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime
+) -> None:
+    """Mark unchanged files as seen; restore soft-deleted ones with what they hold."""
+    ids = [plain(each.memory_id) for each in seen]
+    stamped = [[plain(each.memory_id), each.size, each.mtime_ns] for each in seen]
+    db.write(
+        workspace_id,
+        (cypher.SHOW_ENTITIES_OF_MEMORIES, {"ids": ids}),
+        (cypher.SHOW_CHUNKS_OF_MEMORIES, {"ids": ids}),
+        (cypher.STAMP, {"rows": stamped, "run": run_id, "at": micros(at)}),
+    )
+
+
+def finish_run(
+    db: Connection, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime
+) -> Run:
+    """Mark stale what the run should have seen but did not, and close it."""
+    run = _run(db, workspace_id, run_id)
+    ids = [plain(each) for each in scope]
+    given = {"ids": ids, "repository": run.repository, "source": nouns.CODE_INDEXER, "run": run_id}
+    stale, _ = db.write(
+        workspace_id,
+        (cypher.FINISH_STALE, given),
+        (cypher.END_RUN, {"id": run_id, "at": micros(at)}),
+    )
+    count = int(stale[0][0] or 0) if stale else 0
+    db.write(workspace_id, (cypher.COUNT_STALE, {"id": run_id, "stale": count}))
+    return _run(db, workspace_id, run_id)
+
+
+def _run(db: Connection, workspace_id: str, run_id: str) -> Run:
+    found = db.read(workspace_id, cypher.RUN, id=run_id)
+    if not found:
+        raise NotFound(f"no run {run_id!r} in workspace {workspace_id!r}; begin it first.")
+    return rows.run_of(found[0])
