@@ -508,14 +508,14 @@ MUTANTS = (
     Mutant(
         "conversation: the first request may go",
         "heaps/conversation.py",
-        "is_locked = is_first or role is Role.SYSTEM",
-        "is_locked = role is Role.SYSTEM",
+        "return is_first or role is Role.SYSTEM, ",
+        "return role is Role.SYSTEM, ",
     ),
     Mutant(
         "conversation: instructions may go",
         "heaps/conversation.py",
-        "is_locked = is_first or role is Role.SYSTEM",
-        "is_locked = is_first",
+        "return is_first or role is Role.SYSTEM, ",
+        "return is_first, ",
     ),
     Mutant(
         "conversation: what is not answered yet may go",

@@ -166,10 +166,10 @@ class PlanningContext:
         Roots, pins and locks always hold; PRESERVABLE yields only to HARD pressure; CONDITIONAL
         stays unless its owner gave it another policy.
         """
-        pressure, partial = self.pressure, GCPolicy.PARTIAL
+        pressure = self.pressure
         held = bytearray(
             [
-                _FREE if s.policy is partial and not s.pinned else _hold(s, pressure)
+                _FREE if s.policy in _ALWAYS_FREE and not s.pinned else _hold(s, pressure)
                 for s in self.segments
             ]
         )
@@ -177,6 +177,8 @@ class PlanningContext:
             held[root] = _ROOT
         return held
 
+
+_ALWAYS_FREE = frozenset({GCPolicy.PARTIAL, GCPolicy.EPHEMERAL})
 
 _FREE, _PINNED, _LOCKED, _PRESERVABLE, _CONDITIONAL, _ROOT = range(6)
 

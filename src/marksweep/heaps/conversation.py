@@ -22,7 +22,6 @@ from datetime import datetime
 import msgspec
 
 from marksweep.core.context import PlanningContext
-from marksweep.dialects import dialect_named
 from marksweep.dialects.base import Json
 from marksweep.heaps.forms import Line, MessageForm, with_texts
 from marksweep.heaps.gaps import Gaps
@@ -235,18 +234,21 @@ class ConversationHeap(SegmentHeap):
         came: datetime,
         declared: Mapping[str, GCPolicy],
     ) -> Segment:
-        tied, policy = self._read(at, message)
+        kind, policy = _kind(message)
+        is_locked, tied = self._read(at, message)
         ties = [self._names[n] for n in tied if n in self._names]
         raw = self.form.write(message)
         self._names[at] = message.message_id
         self._messages[message.message_id] = Held(raw, message)
         if not pinned_by and self._keep and self._is_kept(message, ties):
             pinned_by = KEPT
-        if policy is not GCPolicy.LOCKED:
+        if is_locked:
+            policy = GCPolicy.LOCKED
+        elif declared:
             policy = declared.get(message.message_id, policy)
         return Segment(
             segment_id=message.message_id,
-            type=_type(message),
+            type=kind,
             created_at=came,
             text=self.form.said(message),
             raw=raw,
@@ -269,10 +271,8 @@ class ConversationHeap(SegmentHeap):
         names = {call.name for call in message.function_calls}
         return not self._keep.isdisjoint(names | {o.name for o in outcomes_of(message, calls)})
 
-    def _read(
-        self, at: int, message: Message, turn: int | None = None
-    ) -> tuple[list[int], GCPolicy]:
-        """Process the next message; return the positions it is tied to, and its policy.
+    def _read(self, at: int, message: Message, turn: int | None = None) -> tuple[bool, list[int]]:
+        """Process the next message; return whether it is locked, and the positions it is tied to.
 
         `turn` is its turn if that is known already. The very first message is locked: providers
         require a history to begin with the user.
@@ -289,9 +289,7 @@ class ConversationHeap(SegmentHeap):
         )
         self._is_requested = self._is_requested or starts
         self._is_open = self._is_open or role is not Role.SYSTEM
-        is_locked = is_first or role is Role.SYSTEM
-        policy = GCPolicy.LOCKED if is_locked else _default_policy(message)
-        return self._tying.feed(at, message), policy
+        return is_first or role is Role.SYSTEM, self._tying.feed(at, message)
 
     def _enter_turn(self, started_by: str, number: int | None) -> None:
         if self._turns is not None:
@@ -497,15 +495,12 @@ class ConversationHeap(SegmentHeap):
         """Keep only these sections of some texts; None if the message does not get shorter."""
         if segment.type not in SPOKEN:
             return None
-        message = self.message(segment)
-        dialect = dialect_named(message.dialect) if message.dialect else None
-        results = {outcome.part: outcome for outcome in self.outcomes(segment)}
-        written: dict[TextPath, str] = {}
-        for place, kept in texts.items():
-            result = results.get(place[0])
-            what = result.subject if result is not None else ""
-            written[place] = shown(kept, what, segment.segment_id)
-        shorter = with_texts(message, written, dialect)
+        subjects = {outcome.part: outcome.subject for outcome in self.outcomes(segment)}
+        written = {
+            place: shown(kept, subjects.get(place[0], ""), segment.segment_id)
+            for place, kept in texts.items()
+        }
+        shorter = with_texts(self.message(segment), written)
         if shorter is None:
             return None
         made = self.revised(segment, shorter)
@@ -518,15 +513,15 @@ class ConversationHeap(SegmentHeap):
 
     def stand_in(self, message: Message, position: int, now: datetime) -> Segment:
         """Make a segment from a message that a collection puts in place of others."""
-        is_line = left_out_in(message) is not None
+        kind, policy = _kind(message)
         return Segment(
             segment_id=message.message_id,
-            type=GAP if is_line else NOTE,
+            type=GAP if kind == GAP else NOTE,
             created_at=now,
             text=self.form.said(message),
-            raw="" if is_line else self.form.write(message),
+            raw="" if kind == GAP else self.form.write(message),
             tokens=self.counter(message),
-            policy=_default_policy(message),
+            policy=policy,
             position=position,
             project_id=self.workspace,
         )
@@ -565,19 +560,13 @@ def was_said(segment: Segment) -> bool:
     return bool(segment.raw) and segment.type != NOTE
 
 
-def _type(message: Message) -> str:
-    if message.role is not Role.USER:
-        return MESSAGE
-    if is_summary(message):
-        return SUMMARY
-    return MESSAGE if left_out_in(message) is None else GAP
-
-
-def _default_policy(message: Message) -> GCPolicy:
-    """Return a message's policy by its kind, wherever it is."""
+def _kind(message: Message) -> tuple[str, GCPolicy]:
+    """Return the type of a message's segment, and its policy, wherever the message is."""
     if message.role is Role.USER:
         if is_summary(message):
-            return GCPolicy.PRESERVABLE
-        if made_by_collection(message) is not None or left_out_in(message) is not None:
-            return GCPolicy.EPHEMERAL
-    return GCPolicy.EPHEMERAL if message.is_work else GCPolicy.PARTIAL
+            return SUMMARY, GCPolicy.PRESERVABLE
+        if left_out_in(message) is not None:
+            return GAP, GCPolicy.EPHEMERAL
+        if made_by_collection(message) is not None:
+            return MESSAGE, GCPolicy.EPHEMERAL
+    return MESSAGE, GCPolicy.EPHEMERAL if message.is_work else GCPolicy.PARTIAL

@@ -228,14 +228,13 @@ def saying(dialect: Dialect, text: str, message_id: str, role: Role = Role.USER)
     return message
 
 
-def with_texts(
-    message: Message, texts: Mapping[TextPath, str], dialect: Dialect | None
-) -> Message | None:
+def with_texts(message: Message, texts: Mapping[TextPath, str]) -> Message | None:
     """Replace texts, in the form of the provider; None if nothing changes.
 
     A message that was never read from a provider's has no such form.
     """
-    dialect = dialect if message.raw is not None else None
+    is_read = message.raw is not None and message.dialect
+    dialect = dialect_named(message.dialect) if is_read else None
     parts = list(message.parts)
     for (at, _), text in texts.items():
         parts[at] = _with_text(parts[at], text, dialect)

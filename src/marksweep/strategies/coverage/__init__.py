@@ -391,6 +391,10 @@ class CoverageState:
         return _with_pastes_cut(cut) if text.is_said else cut
 
     def _settle(self, message: MessageBlocks, segment: Segment) -> MessageBlocks:
+        for text in message.texts:
+            for at, piece in enumerate(text.pieces):
+                if isinstance(piece, Block):
+                    piece.cut, piece.at = text, at
         message.parts_kept = len(message.parts())
         message.know_form(_form(segment), message.blocks())
         self.messages[message.segment_id] = message

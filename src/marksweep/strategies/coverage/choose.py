@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
-from operator import neg
+from operator import attrgetter, neg
 
 import msgspec
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
+from marksweep.messages import TextPath
 from marksweep.model import Action
-from marksweep.strategies.coverage.index import Block, BlockIndex, CutText, MessageBlocks
+from marksweep.strategies.coverage.index import Block, BlockIndex, MessageBlocks
 from marksweep.strategies.mask import Trimmed
 
 FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
@@ -60,6 +61,9 @@ class Offer(msgspec.Struct, frozen=True, order=True, gc=False):
     at: int
     """The index of its message in the heap."""
     block: Block
+
+
+_BY_WORTH = attrgetter("worth", "number")
 
 
 def choose(
@@ -136,13 +140,11 @@ class Sweep:
         self._free = context.free()
         self._dropped: dict[int, Block] = {}
         """What this ranking dropped so far, by number, in order."""
-        self._places: dict[int, tuple[CutText, int]] = {}
-        """The text of a block and its index there, by the number of the block."""
         self._gaps: dict[int, int] = {}
-        """How many gaps a text has, by its identity."""
+        """How many gaps a text has, by its identity, once something of it is dropped."""
         self.fixed = context.size - sum([context.sizes[i] for i in self._free])
         """Tokens that must stay."""
-        self._offers = sorted(self._all_offers())
+        self._offers = sorted(self._all_offers(), key=_BY_WORTH)
         """What may be dropped, lowest worth first."""
 
     def choose(self, target_tokens: int, setting: Setting) -> int:
@@ -195,6 +197,8 @@ class Sweep:
 
     def _is_bare(self, i: int) -> bool:
         """Return whether only frames are left of a unit, and all of it may go."""
+        if self._messages[i].parts_kept:
+            return False
         members = self._context.units.members(i)
         for mate in members:
             if self._messages[mate].parts_kept:
@@ -238,23 +242,15 @@ class Sweep:
         message = self._messages[i]
         if block.is_frame:
             return block.tokens
-        if block.number not in self._places:
-            self._place(message)
-        text, at = self._places[block.number]
-        before = self._gaps[id(text)]
+        text, at = block.cut, block.at
+        before = self._gaps.get(id(text))
+        if before is None:
+            before = text.gaps
         if message.parts_kept == 1 and len(self._context.units.members(i)) == 1:
             return block.tokens + _gap_tokens(before)
         after = before + 1 - text.is_gap(at - 1) - text.is_gap(at + 1)
         self._gaps[id(text)] = after
         return block.tokens + _gap_tokens(before) - _gap_tokens(after)
-
-    def _place(self, message: MessageBlocks) -> None:
-        """Note where the blocks of a message are."""
-        for text in message.texts:
-            self._gaps[id(text)] = text.gaps
-            for at, piece in enumerate(text.pieces):
-                if isinstance(piece, Block):
-                    self._places[piece.number] = text, at
 
     def _proposal(self, i: int, trimmed: Trimmed) -> Proposal | None:
         """Propose what happens to a message."""
@@ -270,11 +266,14 @@ class Sweep:
         if shorter is None:
             return None
         blocks = message.blocks()
-        unchanged = [b for text in message.texts if text.place not in cut for b in text.blocks()]
-        staying = [b for b in unchanged if b.number in self._dropped]
-        message.know_form(shorter.raw, [*staying, *[b for b in blocks if b.is_kept]])
+        message.know_form(shorter.raw, [b for b in blocks if b.is_kept or self._is_uncut(b, cut)])
         reason = self._reason([block for block in blocks if not block.is_kept], len(blocks))
         return Proposal((i,), Action.TRIM, reason, shorter)
+
+    def _is_uncut(self, block: Block, cut: Collection[TextPath]) -> bool:
+        """Return whether a block that was dropped now stays, since nothing else would be left."""
+        is_new = block.number in self._dropped and not block.is_frame
+        return is_new and block.cut.place not in cut
 
     def _reason(self, gone: list[Block], count: int) -> str:
         """Explain what is lost with these blocks."""

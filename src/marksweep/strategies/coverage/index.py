@@ -95,16 +95,6 @@ class Atom:
             chance *= ACTED * self.uses**AGAIN
         return min(chance, HIGHEST_CHANCE)
 
-    def gain(self, block: Block) -> None:
-        """Add a holder."""
-        self.holders += 1
-        self.witnesses += block.observed
-
-    def lose(self, block: Block) -> None:
-        """Remove a holder."""
-        self.holders -= 1
-        self.witnesses -= block.observed
-
     def revalue(self) -> None:
         """Mark the last holder for revaluation: its share in the atom has changed."""
         if self.newest is not None:
@@ -115,8 +105,9 @@ class Block:
     """A part of a message that is kept or dropped as a whole."""
 
     __slots__ = (
-        "atoms", "born", "glued", "head", "is_copy", "is_dirty", "is_frame", "is_kept", "message",
-        "number", "observed", "own", "size", "text", "tokens", "value", "valued_at", "weight",
+        "at", "atoms", "born", "cut", "glued", "head", "is_copy", "is_dirty", "is_frame", "is_kept",
+        "message", "number", "observed", "own", "size", "text", "tokens", "value", "valued_at",
+        "weight",
     )  # fmt: skip
 
     def __init__(
@@ -130,6 +121,9 @@ class Block:
         born: int,
     ) -> None:
         self.message = message
+        self.cut: CutText
+        """The text that it is a part of, at the index `at`; a frame is part of none."""
+        self.at = 0
         self.number = number
         self.text = section.text
         self.glued = section.glued
@@ -153,6 +147,13 @@ class Block:
         self.valued_at = 0
         self.is_dirty = True
         """Whether its atoms have other holders than when it was valued."""
+
+    def hold_atoms(self, change: int = 1) -> None:
+        """Count it as a holder of its atoms; with -1, no longer."""
+        observed = change if self.observed else 0
+        for atom in self.atoms:
+            atom.holders += change
+            atom.witnesses += observed
 
     @property
     def section(self) -> Section:
@@ -208,10 +209,6 @@ class CutText(msgspec.Struct):
             return None
         return Sections(tuple(pieces), self.measure)
 
-    def forget(self, block: Block) -> None:
-        """Leave a gap where a block was."""
-        self.pieces[self.pieces.index(block)] = block.gap
-
 
 class MessageBlocks:
     """A message in blocks."""
@@ -258,12 +255,11 @@ class MessageBlocks:
         return kept
 
     def remove(self, block: Block) -> None:
-        """Remove a forgotten block."""
+        """Remove a forgotten block; in its text a gap is left."""
         if block is self.frame:
             self.frame = None
-        for text in self.texts:
-            if block in text.pieces:
-                text.forget(block)
+        else:
+            block.cut.pieces[block.at] = block.gap
 
 
 class BlockIndex:
@@ -315,8 +311,12 @@ class BlockIndex:
         """Add atoms to a block; `crowd` is how many its text has."""
         crowding = (max(crowd, CROWD / 3) / CROWD) ** -CROWDING
         block.atoms = tuple([self._atom(key, kind, crowding) for key, kind in found.items()])
+        block.hold_atoms()
         for atom in block.atoms:
-            self._hold(atom, block)
+            atom.revalue()
+            atom.seen = self.now
+            atom.newest = block
+        self._fresh += block.atoms
 
     def copy(self, message: MessageBlocks, blocks: Sequence[Block]) -> list[Block]:
         """Copy dropped blocks into another message, together and in this order."""
@@ -329,8 +329,8 @@ class BlockIndex:
             copy.weight = block.weight
             copy.atoms = block.atoms
             copies[block.number] = copy
+            copy.hold_atoms()
             for atom in copy.atoms:
-                atom.gain(copy)
                 atom.revalue()
                 atom.newest = copy
         return list(copies.values())
@@ -346,15 +346,13 @@ class BlockIndex:
         """Drop a block. `undrop` is the exact inverse, in the reverse order."""
         block.is_kept = False
         block.message.parts_kept -= not block.is_frame
-        for atom in block.atoms:
-            atom.lose(block)
+        block.hold_atoms(-1)
 
     def undrop(self, block: Block) -> None:
         """Undo a drop."""
         block.is_kept = block.is_dirty = True
         block.message.parts_kept += not block.is_frame
-        for atom in block.atoms:
-            atom.gain(block)
+        block.hold_atoms()
 
     def remember(self, block: Block) -> None:
         """Remember a dropped block. Other holders of its atoms are worth more now."""
@@ -422,19 +420,19 @@ class BlockIndex:
     @contextmanager
     def hypothetically(self) -> Iterator[Callable[[Block], None]]:
         """Treat dropped blocks as kept inside a `with` statement, to value the others."""
-        gained: list[tuple[Atom, Block]] = []
+        taken: list[Block] = []
 
         def take(block: Block) -> None:
+            taken.append(block)
+            block.hold_atoms()
             for atom in block.atoms:
-                atom.gain(block)
                 atom.revalue()
-                gained.append((atom, block))
 
         try:
             yield take
         finally:
-            for atom, block in gained:
-                atom.lose(block)
+            for block in taken:
+                block.hold_atoms(-1)
 
     def recallable(self) -> list[Block]:
         """Return dropped blocks with what this step mentions and no kept observation holds."""
@@ -466,14 +464,6 @@ class BlockIndex:
             atom = self.atoms[key] = Atom(key, self.now)
         atom.chance = max(atom.chance, CHANCE * KIND_WEIGHTS[kind] * crowding)
         return atom
-
-    def _hold(self, atom: Atom, block: Block) -> None:
-        """Record a new holder of an atom; the previous one may now be worth less."""
-        atom.gain(block)
-        atom.revalue()
-        atom.seen = self.now
-        atom.newest = block
-        self._fresh.append(atom)
 
     def _stop_remembering(self, block: Block) -> None:
         del self.remembered[block.number]
