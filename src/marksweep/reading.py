@@ -14,9 +14,9 @@ import msgspec
 from marksweep.conversation import COVERAGE, Conversation
 from marksweep.core.budget import Budget
 from marksweep.core.plan import Prices
-from marksweep.dialects import History, read
+from marksweep.dialects import History, read, write
 from marksweep.dialects.base import Json
-from marksweep.dialects.history import insist_on, rewritten
+from marksweep.dialects.history import insist_on
 from marksweep.messages import count_message
 from marksweep.model import Plan
 from marksweep.strategies.registry import Choice
@@ -83,7 +83,7 @@ class Reading:
             else m
             for m in self.conversation.history
         ]
-        return rewritten(self.history, left)
+        return write(self.history, left)
 
 
 DEAD = "dead"
