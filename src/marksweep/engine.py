@@ -174,22 +174,18 @@ class GCEngine:
                 break
             chosen.append(candidate)
             freed += candidate.tokens
-        deleted = [c.segment_id for c in chosen if self._may_be_deleted(c)]
-        stashed = [c.segment_id for c in chosen if not self._may_be_deleted(c)]
+        deleted: list[str] = []
+        stashed: list[str] = []
+        for c in chosen:
+            age = (c.age_hours, self._delete_after_hours)
+            to = deleted if may_be_deleted(c.segment_type, c.refcount, *age) else stashed
+            to.append(c.segment_id)
         return PruningPlan(
             candidates=chosen,
             total_tokens_freed=freed,
             stash_segments=stashed,
             delete_segments=deleted,
             reason=_in_words(len(stashed), len(deleted), freed, target_tokens),
-        )
-
-    def _may_be_deleted(self, candidate: PruningCandidate) -> bool:
-        return may_be_deleted(
-            candidate.segment_type,
-            candidate.refcount,
-            candidate.age_hours,
-            self._delete_after_hours,
         )
 
     def _with_tokens(self, segment: Segment) -> Segment:

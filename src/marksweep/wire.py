@@ -95,20 +95,19 @@ class Endpoint(msgspec.Struct, frozen=True):
         payload = json.dumps(body).encode()
         deadline = time.monotonic() + self.total_seconds
         pause = FIRST_PAUSE
-        for attempt in range(1, self.tries + 1):
+        attempt = 1
+        while True:
             try:
                 return self._once(payload, deadline - time.monotonic())
-            except ModelError as error:
-                failure = error
-            asked = failure.reply.retry_after if isinstance(failure, Rejected) else 0.0
-            wait = min(max(pause, asked), LONGEST_PAUSE)
-            if attempt == self.tries or not _may_pass(failure):
-                raise failure
-            if time.monotonic() + wait >= deadline:
-                break
+            except ModelError as failure:
+                asked = failure.reply.retry_after if isinstance(failure, Rejected) else 0.0
+                wait = min(max(pause, asked), LONGEST_PAUSE)
+                is_last = attempt == self.tries or time.monotonic() + wait >= deadline
+                if is_last or not _may_pass(failure):
+                    raise
             sleep(wait)
+            attempt += 1
             pause *= 2
-        raise failure
 
     def _once(self, payload: bytes, seconds: float) -> object:
         reply = _run(self._exchange(payload, seconds))

@@ -30,7 +30,7 @@ from marksweep.dialects.gemini import GEMINI
 from marksweep.dialects.openai_chat import OPENAI_CHAT
 from marksweep.dialects.openai_responses import CALLS, OPENAI_RESPONSES, OUTPUTS
 from marksweep.errors import BadInput, UnknownName, UnreadableWarning
-from marksweep.messages import Message, Part, Role, ToolResult
+from marksweep.messages import Message, Part, Role
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
@@ -142,8 +142,8 @@ def advice_on(values: Iterable[Json]) -> str:
     return f"Pass dialect=, one of {', '.join(DIALECTS)}."
 
 
-def _is_plain(m: dict[str, Json]) -> bool:
-    return isinstance(m.get("role"), str) and "content" in m
+def _is_plain(m: Json) -> bool:
+    return isinstance(m, dict) and isinstance(m.get("role"), str) and "content" in m
 
 
 def detect(messages: Sequence[Json] | dict[str, Json]) -> str:
@@ -159,15 +159,9 @@ def detect(messages: Sequence[Json] | dict[str, Json]) -> str:
     if not isinstance(messages, Sequence):
         raise no_messages(messages)
     found = marks_in(messages)
-    seen = [m for m in map(plain, messages) if isinstance(m, dict)]
-    for transcript in (CLAUDE_CODE.name, CODEX.name):
-        if transcript in found:
-            return transcript
-    if len(found) == 1:
+    if found and (len(found) == 1 or found[0] in TRANSCRIPTS):
         return found[0]
-    if not found and any(map(_is_plain, seen)):
-        return OPENAI_CHAT.name
-    if not found and not messages:
+    if not found and (not messages or any(map(_is_plain, map(plain, messages)))):
         return OPENAI_CHAT.name
     raise BadInput(_puzzled(found, messages))
 
@@ -434,16 +428,19 @@ def written(messages: Sequence[Message], dialect: str) -> list[Json]:
     envelope. Others are composed from their parts, without thoughts of another model.
     """
     kind = dialect_named(dialect)
-    ready = [m if _is_ready(kind, m) else _neutral(m) for m in messages]
+    ready = [m if _value_in(kind, m) is not None else _neutral(m) for m in messages]
     gathered = _gathered(kind, [m for m in ready if m.parts or m.raw is not None])
     return [raw for each in _raws(kind, gathered) for raw in each]
 
 
-def _is_ready(dialect: Dialect, message: Message) -> bool:
-    """Whether a message already has a value in this dialect."""
+def _value_in(dialect: Dialect, message: Message) -> Json:
+    """Return the value that a message already has in a dialect, out of its envelope; or None."""
+    if message.dialect == dialect.name or message.raw is None:
+        return message.raw
     source = dialect_named(message.dialect) if message.dialect else None
-    inner = source.inner.name if isinstance(source, Enveloped) else ""
-    return message.raw is not None and dialect.name in (message.dialect, inner)
+    if isinstance(source, Enveloped) and source.inner.name == dialect.name:
+        return source.unwrap(message.raw)
+    return None
 
 
 def _neutral(message: Message) -> Message:
@@ -464,8 +461,8 @@ def _gathered(dialect: Dialect, messages: Sequence[Message]) -> list[Message]:
             last is not None
             and last.role is message.role
             and message.role in (Role.MODEL, Role.TOOL)
-            and not _is_ready(dialect, message)
-            and not _is_ready(dialect, last)
+            and _value_in(dialect, message) is None
+            and _value_in(dialect, last) is None
         ):
             out[-1] = Message(last.role, (*last.parts, *message.parts), last.message_id)
         else:
@@ -479,12 +476,9 @@ def _raws(dialect: Dialect, messages: Sequence[Message]) -> list[list[Json]]:
 
 
 def _written(dialect: Dialect, message: Message, names: dict[str, str]) -> list[Json]:
-    if _is_ready(dialect, message):
-        source = dialect_named(message.dialect)
-        same = message.dialect == dialect.name
-        return [
-            message.raw if same or not isinstance(source, Enveloped) else source.unwrap(message.raw)
-        ]
+    value = _value_in(dialect, message)
+    if value is not None:
+        return [value]
     parts = [_with_name(part, names) for part in _neutral(message).parts]
     return dialect.compose(message.role, parts)
 
@@ -494,8 +488,8 @@ def _with_name(part: Part, names: dict[str, str]) -> Part:
     result = part.function_response
     if result is None or result.name or result.call_id not in names:
         return part
-    call_id, name = result.call_id, names[result.call_id]
-    return Part(function_response=ToolResult(call_id, name, result.result, result.is_error))
+    replace = msgspec.structs.replace
+    return replace(part, function_response=replace(result, name=names[result.call_id]))
 
 
 def read_lines(lines: Iterable[str | bytes], dialect: str | None = None) -> History:

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from marksweep.dialects import base, rulebook
 from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
 from marksweep.dialects.rulebook import Answers, each_message, results_after, separately
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
+
+replace = msgspec.structs.replace
 
 PROVIDER = "openai_chat"
 
@@ -234,22 +238,17 @@ class OpenAIChat(base.TiedByCalls):
     def with_call_id(self, part: Part, call_id: str) -> Part:
         """Return the same call or result under another id."""
         if part.function_call:
-            call = part.function_call
-            raw = {**part.raw, "id": call_id}
-            return Part(function_call=FunctionCall(call_id, call.name, call.args), raw=raw)
+            call = replace(part.function_call, id=call_id)
+            return Part(function_call=call, raw={**part.raw, "id": call_id})
         if part.function_response:
-            old = part.function_response
-            result = ToolResult(call_id, old.name, old.result, old.is_error)
-            return Part(function_response=result, raw=part.raw)
+            return replace(part, function_response=replace(part.function_response, call_id=call_id))
         return part
 
     def with_result(self, part: Part, text: str) -> Part:
         """Replace what a result says."""
-        old = part.function_response
-        if old is None:
+        if part.function_response is None:
             return part
-        result = ToolResult(old.call_id, old.name, text, old.is_error)
-        return Part(function_response=result, raw=text)
+        return Part(function_response=replace(part.function_response, result=text), raw=text)
 
 
 def _part(block: dict[str, Json]) -> Part:

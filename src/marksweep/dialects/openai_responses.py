@@ -215,17 +215,17 @@ def _message(role: Role, parts: Sequence[Part]) -> Json:
     if all(part.inline_data is None for part in parts):
         text = "\n".join(part.text or "" for part in parts)
         return {"type": "message", "role": written, "content": text}
-    content: list[Json] = []
-    for part in parts:
-        if part.inline_data is None:
-            content.append({"type": "input_text", "text": part.text})
-        elif part.inline_data.mime_type.startswith("image/"):
-            address = base.as_url(part.inline_data.mime_type, part.inline_data.data)
-            content.append({"type": "input_image", "image_url": address})
-        else:
-            address = base.as_url(part.inline_data.mime_type, part.inline_data.data)
-            content.append({"type": "input_file", "file_data": address})
-    return {"type": "message", "role": written, "content": content}
+    return {"type": "message", "role": written, "content": [_written(part) for part in parts]}
+
+
+def _written(part: Part) -> Json:
+    if part.inline_data is None:
+        return {"type": "input_text", "text": part.text}
+    mime = part.inline_data.mime_type
+    address = base.as_url(mime, part.inline_data.data)
+    if mime.startswith("image/"):
+        return {"type": "input_image", "image_url": address}
+    return {"type": "input_file", "file_data": address}
 
 
 OPENAI_RESPONSES = OpenAIResponses()
