@@ -31,7 +31,7 @@ from marksweep.stores.base import Query
 from marksweep.stores.graph.base import GraphQuery
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.falkor.server import binaries, drop_unfinished
-from marksweep.stores.graph.leases import CHANGE, hold
+from marksweep.stores.leases import CHANGE, hold
 from marksweep.stores.redis import RedisStore
 
 WORKSPACE = "team"

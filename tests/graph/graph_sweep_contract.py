@@ -10,8 +10,8 @@ import pytest
 
 from marksweep.errors import StoreBusy
 from marksweep.stores.graph.base import GraphStore, Nodes, Run, Seen
-from marksweep.stores.graph.leases import hold, new_holder
 from marksweep.stores.graph.nouns import Kind, Memory, Record
+from marksweep.stores.leases import hold, new_holder
 from tests.graph.graph_contract import OnStore, everything, found, shape
 from tests.graph.graphs import START, entity, file, later, note
 

@@ -24,8 +24,8 @@ from marksweep.heaps.graph import Limits, refs_of
 from marksweep.mcp.memory_tools import prune_text
 from marksweep.model import Entry, Event, Reference, Segment, Stashed
 from marksweep.stores.graph.base import Nodes, Run, Seen
-from marksweep.stores.graph.leases import CHANGE, hold
 from marksweep.stores.graph.nouns import Memory, Record
+from marksweep.stores.leases import CHANGE, hold
 from tests.graph.graph_contract import everything, found, shape
 from tests.graph.graphs import file, later, note
 from tests.graph.memories import OnWorld, World

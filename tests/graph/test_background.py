@@ -9,7 +9,7 @@ from marksweep.graph.background import COLLECT, Collected, collect_once, collect
 from marksweep.graph.pruning import MemorySettings
 from marksweep.heaps.graph import Limits
 from marksweep.model import Event
-from marksweep.stores.graph.leases import hold
+from marksweep.stores.leases import hold
 from tests.graph.graphs import file
 from tests.graph.memories import World, sqlite_graphs
 

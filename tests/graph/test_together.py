@@ -21,8 +21,8 @@ from marksweep.indexing.indexer import index_codebase
 from marksweep.indexing.readers import Inline
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor import FalkorGraphStore
-from marksweep.stores.graph.leases import hold
 from marksweep.stores.graph.sqlite import SqliteGraphStore
+from marksweep.stores.leases import hold
 from marksweep.stores.memory import MemoryStore
 from tests.indexing.test_law_incremental_equals_rebuild import holds_together
 from tests.indexing.trees import WORKSPACE, index, items_of, live, write

@@ -19,9 +19,9 @@ from marksweep.indexing.indexer import PURPOSE, index_codebase
 from marksweep.indexing.readers import Inline, Reading, Source
 from marksweep.indexing.report import IndexReport, Progress
 from marksweep.stores.graph.base import GraphQuery
-from marksweep.stores.graph.leases import hold
 from marksweep.stores.graph.nouns import Memory, file_memory_id
 from marksweep.stores.graph.sqlite import SqliteGraphStore
+from marksweep.stores.leases import hold
 from tests.indexing.trees import (
     WORKSPACE,
     OpenStore,

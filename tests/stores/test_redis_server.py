@@ -162,7 +162,7 @@ def test_a_holder_that_died_loses_the_lock_when_its_lease_runs_out(
 def test_a_lease_is_renewed_while_it_is_held(url: str, server: redis.Redis) -> None:
     slow = RedisStore(url, lease_seconds=0.9)
     other = RedisStore(url, lock_timeout=1.2)
-    with slow.lock("w"), pytest.raises(StoreBusy, match="held by another"):
+    with slow.lock("w"), pytest.raises(StoreBusy, match="held for a sweep by another process"):
         other.lock("w").__enter__()
     assert all_keys(server) == []
     with other.lock("w"):

@@ -17,7 +17,7 @@ from marksweep.errors import MarksweepError, StoreBusy
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.pruning import PruneResult, Purged, blockers_text
 from marksweep.graph.strategies import PruneStrategy
-from marksweep.stores.graph.leases import hold
+from marksweep.stores.leases import hold
 
 COLLECT_EVERY = timedelta(hours=1)
 """Time between two collections. Shorter frees earlier and reads the whole graph more often."""

@@ -15,8 +15,8 @@ from marksweep.errors import NotFound
 from marksweep.heaps.graph import ROOT, ref
 from marksweep.model import Entry, Event
 from marksweep.stores.graph.base import EPOCH, MemoryRow, Run
-from marksweep.stores.graph.leases import this_host
 from marksweep.stores.graph.nouns import CODE_INDEXER
+from marksweep.stores.leases import this_host
 
 
 class Root(msgspec.Struct, frozen=True, kw_only=True):

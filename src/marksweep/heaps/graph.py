@@ -27,8 +27,8 @@ from marksweep.core.units import Singles
 from marksweep.errors import BadInput, NotFound, PlanOutdated
 from marksweep.model import Action, Entry, Event, Plan, Report, Snapshot, Unit
 from marksweep.stores.graph.base import EPOCH, DeletedRow, GraphStore, MemoryRow, Nodes, Survey
-from marksweep.stores.graph.leases import CHANGE, Lease, hold
 from marksweep.stores.graph.nouns import Chunk, Entity, Kind, duplicates
+from marksweep.stores.leases import CHANGE, Lease, hold
 
 HEAP = "graph"
 """The heap name of plans on the graph."""

@@ -39,8 +39,8 @@ from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Found, Walk, resolved, walk
 from marksweep.model import utc_now
 from marksweep.stores.graph.base import Copy, GraphStore, MemoryRow, Run, Seen
-from marksweep.stores.graph.leases import Lease, hold, this_host
 from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
+from marksweep.stores.leases import Lease, hold, this_host
 
 PURPOSE = "indexing"
 """The lease that prevents two indexers of one workspace from running at once."""

@@ -15,8 +15,8 @@ import msgspec
 from marksweep.indexing.gather import Job
 from marksweep.indexing.walk import Found, Skipped, Walk
 from marksweep.stores.graph.base import GraphStore, MemoryRow, Nodes
-from marksweep.stores.graph.leases import this_host
 from marksweep.stores.graph.nouns import Memory
+from marksweep.stores.leases import this_host
 
 
 def enclosed(store: GraphStore, job: Job) -> Job:

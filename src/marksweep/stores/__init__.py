@@ -6,7 +6,7 @@ memory, sqlite, json_file, redis   the backends; memory also holds the JSON stor
 database    a SQLite file: transactions, versions, error messages
 files       private files, durable replacement, the lock between processes
 codec       encodes and decodes nouns
-heartbeat   renews a lease while it is held
+leases      exclusive access across machines
 health      file permissions, leftover files, integrity
 salvage     recovers readable data from a damaged store
 """

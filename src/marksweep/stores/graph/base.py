@@ -17,6 +17,7 @@ import msgspec
 from marksweep.errors import BadInput
 from marksweep.stores.graph import nouns
 from marksweep.stores.graph.nouns import Kind, Memory, Record
+from marksweep.stores.leases import Leases
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -289,7 +290,7 @@ Item = Memory | nouns.Chunk | nouns.Entity | nouns.Mention | nouns.Relation | no
 """An exported item; nodes come before the edges that join them."""
 
 
-class GraphStore(Protocol):
+class GraphStore(Leases, Protocol):
     """Graphs, one per workspace, shared by any number of processes."""
 
     def put(self, workspace_id: str, records: Sequence[Record]) -> None:
@@ -468,18 +469,6 @@ class GraphStore(Protocol):
 
     def load(self, workspace_id: str, items: Collection[Item]) -> None:
         """Write exported items unchanged, orphans included; all or nothing."""
-        ...
-
-    def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
-        """Acquire the lease for a purpose if it is free; return '' or the current holder."""
-        ...
-
-    def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
-        """Renew a lease; return False if it was lost."""
-        ...
-
-    def release(self, workspace_id: str, purpose: str, holder: str) -> None:
-        """Release a lease. Not holding it is not an error."""
         ...
 
     def scrub(self) -> tuple[str, ...]:

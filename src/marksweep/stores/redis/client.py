@@ -78,6 +78,11 @@ class Client:
                 raise StoreError(f"{self.name}: the store is closed. Open it again.")
             yield self._redis
 
+    def command(self, *words: object) -> object:
+        """Run one command."""
+        with self.reading() as server:
+            return server.execute_command(*words)
+
     def read_all(self, queue: Callable[[Pipeline], None]) -> list[Any]:
         """Read several values atomically."""
         with self.reading() as server, server.pipeline(transaction=True) as pipe:

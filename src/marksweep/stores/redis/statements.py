@@ -1,24 +1,8 @@
-"""Every key and script of the Redis store, each with its purpose."""
+"""Every key of the Redis store, with its purpose."""
 
 from __future__ import annotations
 
 import hashlib
-
-LET_GO = """
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-    return redis.call('DEL', KEYS[1])
-end
-return 0
-"""
-"""Release a lock, but only if it is still ours: the lease may have expired."""
-
-RENEW = """
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-    return redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
-return 0
-"""
-"""Renew a lock, but only if it is still ours."""
 
 
 def encode(text: str) -> bytes:

@@ -20,22 +20,8 @@ from marksweep.stores.graph.falkor.connection import (
     Result,
 )
 from marksweep.stores.graph.falkor.server import EmbeddedServer
-from marksweep.stores.graph.leases import is_dead
 from marksweep.stores.graph.rows import Row
-
-TAKE_LEASE = """
-local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] and holder ~= ARGV[3] then return holder end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return ''"""
-"""Acquire a lease that is free, ours, or held by a dead process."""
-KEEP_LEASE = """
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])"""
-DROP_LEASE = """
-if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
-return 0"""
-
+from marksweep.stores.leases import ServerLeases
 
 Given = ParamSpec("Given")
 
@@ -64,6 +50,10 @@ class FalkorGraphStore:
         """Set the server's URL, and how long a call retries while the server is down."""
         self.db = Connection(url, prefix, patience_seconds)
         self._server: EmbeddedServer | None = None
+        leases = ServerLeases(
+            self.db.command, lambda workspace_id, purpose: f"{prefix}lease:{purpose}:{workspace_id}"
+        )
+        self.acquire, self.renew, self.release = leases.acquire, leases.renew, leases.release
 
     fetch = _method(reading.fetch)
     find = _method(reading.find)
@@ -117,24 +107,6 @@ class FalkorGraphStore:
             return transfer.everything(self.db, workspace_id)
         return iter(reading.nodes_with_edges(self.db, workspace_id, nodes))
 
-    def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
-        """Acquire a lease if it is free; return '' or the current holder."""
-        key = self._lease(workspace_id, purpose)
-        life = int(seconds * 1000)
-        other = str(self.db.command("EVAL", TAKE_LEASE, 1, key, holder, life, ""))
-        if other and is_dead(other):
-            other = str(self.db.command("EVAL", TAKE_LEASE, 1, key, holder, life, other))
-        return other
-
-    def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
-        """Renew a lease; return False if it was lost."""
-        key = self._lease(workspace_id, purpose)
-        return self.db.command("EVAL", KEEP_LEASE, 1, key, holder, int(seconds * 1000)) == 1
-
-    def release(self, workspace_id: str, purpose: str, holder: str) -> None:
-        """Release a lease."""
-        self.db.command("EVAL", DROP_LEASE, 1, self._lease(workspace_id, purpose), holder)
-
     def query(self, workspace_id: str, statement: str, params: Params) -> list[Row]:
         """Run a custom read-only statement."""
         return self.db.read(workspace_id, statement, params)
@@ -177,6 +149,3 @@ class FalkorGraphStore:
         self.db.close()
         if self._server is not None:
             self._server.close()
-
-    def _lease(self, workspace_id: str, purpose: str) -> str:
-        return f"{self.db.prefix}lease:{purpose}:{workspace_id}"

@@ -9,12 +9,12 @@ from datetime import datetime
 
 from marksweep.errors import NotFound
 from marksweep.stores.graph.base import Nodes, Run, Seen
-from marksweep.stores.graph.leases import is_dead
 from marksweep.stores.graph.nouns import CODE_INDEXER
 from marksweep.stores.graph.rows import micros, plain, run_of
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import Change
 from marksweep.stores.graph.sqlite.sweep import revive
+from marksweep.stores.leases import is_dead
 
 
 def begin_run(db: sqlite3.Connection, workspace_id: str, run: Run) -> None:
@@ -95,6 +95,6 @@ def renew(
     return db.execute(sql.KEEP_LEASE, given).rowcount == 1
 
 
-def release(db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str) -> None:
-    """Release a lease."""
-    db.execute(sql.DROP_LEASE, (workspace_id, purpose, holder))
+def release(db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str) -> bool:
+    """Release a lease; return False if it was lost."""
+    return db.execute(sql.DROP_LEASE, (workspace_id, purpose, holder)).rowcount == 1
