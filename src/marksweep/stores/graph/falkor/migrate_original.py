@@ -32,18 +32,17 @@ from marksweep.stores.graph.nouns import (
 PAGE_ITEMS = 5000
 """Nodes or edges read or loaded at a time."""
 
-MEMORIES = "MATCH (n:Memory) WHERE id(n) > $after RETURN id(n), n ORDER BY id(n) LIMIT $limit"
-CHUNKS = "MATCH (n:Chunk) WHERE id(n) > $after RETURN id(n), n ORDER BY id(n) LIMIT $limit"
-ENTITIES = "MATCH (n:Entity) WHERE id(n) > $after RETURN id(n), n ORDER BY id(n) LIMIT $limit"
-OWNERS = """
-MATCH (s:Memory)-[r:HAS_CHUNK]->(t:Chunk) WHERE id(r) > $after
+NODES = "MATCH (n:{label}) WHERE id(n) > $after RETURN id(n), n ORDER BY id(n) LIMIT $limit"
+EDGES = """
+MATCH (s:{source})-[r:{relation}]->(t:{target}) WHERE id(r) > $after
 RETURN id(r), r, id(s), id(t) ORDER BY id(r) LIMIT $limit"""
-MENTIONS = """
-MATCH (s:Chunk)-[r:MENTIONS]->(t:Entity) WHERE id(r) > $after
-RETURN id(r), r, id(s), id(t) ORDER BY id(r) LIMIT $limit"""
-RELATIONS = """
-MATCH (s:Entity)-[r:RELATED_TO]->(t:Entity) WHERE id(r) > $after
-RETURN id(r), r, id(s), id(t) ORDER BY id(r) LIMIT $limit"""
+STATEMENTS = (
+    *(NODES.format(label=label) for label in ("Memory", "Chunk", "Entity")),
+    EDGES.format(source="Memory", relation="HAS_CHUNK", target="Chunk"),
+    EDGES.format(source="Chunk", relation="MENTIONS", target="Entity"),
+    EDGES.format(source="Entity", relation="RELATED_TO", target="Entity"),
+)
+"""What is read, in the order of `OldGraph`."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -89,10 +88,7 @@ def read_old(url: str, graph: str) -> OldGraph:
     try:
         server = FalkorDB.from_url(url, socket_timeout=None)
         try:
-            rows = [
-                _all(server.select_graph(graph), statement)
-                for statement in (MEMORIES, CHUNKS, ENTITIES, OWNERS, MENTIONS, RELATIONS)
-            ]
+            rows = [_all(server.select_graph(graph), statement) for statement in STATEMENTS]
         finally:
             server.connection.connection_pool.disconnect()
     except redis_errors.RedisError as error:
