@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from marksweep.errors import BadInput, UnknownName
+from marksweep.errors import BadInput, lookup
 
 
 class ModelPrice(msgspec.Struct, frozen=True):
@@ -57,12 +57,8 @@ def price_of(model: str = MODEL, given: str | None = None) -> ModelPrice:
     """Find the prices of a model; `given` overrides them: `IN,CACHED,OUT`, dollars per million."""
     if given is not None:
         return _read(model, given)
-    if model not in MODELS:
-        raise UnknownName(
-            f"no prices for {model!r}; known are {', '.join(MODELS)}. Name the prices, in dollars "
-            "for a million tokens: --price IN,CACHED,OUT."
-        )
-    return MODELS[model]
+    advice = "Name the prices, in dollars for a million tokens: --price IN,CACHED,OUT."
+    return lookup(MODELS, model, "no prices for", advice)
 
 
 def _read(model: str, given: str) -> ModelPrice:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from marksweep.errors import UnknownName
+from marksweep.errors import lookup
 from marksweep.model import Generation, Segment
 
 Scorer = Callable[[Segment, datetime], float]
@@ -110,13 +110,8 @@ SCORERS: Mapping[str, Scorer] = MappingProxyType(
 
 def scorer_named(name: str) -> Scorer:
     """Find a scorer by its name."""
-    try:
-        return SCORERS[name]
-    except KeyError:
-        raise UnknownName(
-            f"no scorer named {name!r}; known are {', '.join(sorted(SCORERS))}. "
-            "Pass one of these, or a function from a segment and a time to a number."
-        ) from None
+    advice = "Pass one of these, or a function from a segment and a time to a number."
+    return lookup(SCORERS, name, "no scorer named", advice)
 
 
 def age_hours(segment: Segment, now: datetime) -> float:

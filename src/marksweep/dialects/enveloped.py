@@ -20,11 +20,11 @@ they are kept in their place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from marksweep.dialects.anthropic import ANTHROPIC
+from marksweep.dialects.anthropic import ANTHROPIC, Anthropic
 from marksweep.dialects.base import Dialect, Json, Unreadable
-from marksweep.dialects.openai_responses import CALLS, OPENAI_RESPONSES, OUTPUTS
+from marksweep.dialects.openai_responses import CALLS, OPENAI_RESPONSES, OUTPUTS, OpenAIResponses
 from marksweep.messages import Part, Role
 
 
@@ -33,32 +33,17 @@ class NotAMessage(Unreadable):
 
 
 class Enveloped:
-    """Reads and writes a provider's messages inside envelopes.
+    """Reads and writes a provider's messages inside envelopes; a subclass says what these are."""
 
-    `open` extracts the provider's message or raises NotAMessage, `close` returns an envelope with
-    another message in it, `wrap` makes a new envelope.
-    """
+    inner: Dialect
 
-    def __init__(
-        self,
-        name: str,
-        inner: Dialect,
-        *,
-        open: Callable[[Json], Json],
-        close: Callable[[Json, Json], Json],
-        wrap: Callable[[Json], Json],
-    ) -> None:
-        self.name = name
-        self.inner = inner
-        self.unwrap = open
-        self._close = close
-        self._wrap = wrap
-        self.rules = inner.rules
-        self.answer = inner.answer
-        self.with_call_id = inner.with_call_id
-        self.with_result = inner.with_result
-        self.tying = inner.tying
-        self.joins = inner.joins
+    def unwrap(self, line: Json) -> Json:
+        """Take the provider's message out of its envelope; NotAMessage if there is none."""
+        raise NotImplementedError
+
+    def wrap(self, message: Json, line: Json = None) -> Json:
+        """Put a message into an envelope: a copy of that line, or a new one."""
+        raise NotImplementedError
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Parse the message in an envelope."""
@@ -68,37 +53,31 @@ class Enveloped:
 
     def rebuild(self, raw: Json, parts: Sequence[Part]) -> Json:
         """Copy envelope and message with these parts."""
-        return self._close(raw, self.inner.rebuild(self.unwrap(raw), parts))
+        return self.wrap(self.inner.rebuild(self.unwrap(raw), parts), raw)
 
     def compose(self, role: Role, parts: Sequence[Part]) -> list[Json]:
         """Make messages in new envelopes."""
-        return [self._wrap(raw) for raw in self.inner.compose(role, parts)]
+        return [self.wrap(message) for message in self.inner.compose(role, parts)]
 
 
-def _open_claude_code(line: Json) -> Json:
-    kind = line.get("type")
-    if kind not in ("user", "assistant") or "message" not in line:
-        raise NotAMessage(f"a line of type {kind!r}")
-    if line.get("isSidechain") is True:
-        raise NotAMessage("a line of a side chain")
-    return line["message"]
+class ClaudeCode(Enveloped, Anthropic):
+    """Lines of Claude Code sessions."""
 
+    name = "claude_code"
+    inner = ANTHROPIC
 
-def _close_claude_code(line: Json, message: Json) -> Json:
-    return {**line, "message": message}
+    def unwrap(self, line: Json) -> Json:
+        """Take the message out of its line; NotAMessage if there is none."""
+        kind = line.get("type")
+        if kind not in ("user", "assistant") or "message" not in line:
+            raise NotAMessage(f"a line of type {kind!r}")
+        if line.get("isSidechain") is True:
+            raise NotAMessage("a line of a side chain")
+        return line["message"]
 
-
-def _wrap_claude_code(message: Json) -> Json:
-    return {"type": message["role"], "message": message}
-
-
-CLAUDE_CODE = Enveloped(
-    "claude_code",
-    ANTHROPIC,
-    open=_open_claude_code,
-    close=_close_claude_code,
-    wrap=_wrap_claude_code,
-)
+    def wrap(self, message: Json, line: Json = None) -> Json:
+        """Put a message into a copy of a line, or into a new one."""
+        return {**(line or {"type": message["role"]}), "message": message}
 
 
 BARE = {"message", "reasoning", *CALLS, *OUTPUTS}
@@ -108,22 +87,28 @@ ASIDE = {"ghost_snapshot"}
 """Payloads that never go to the model."""
 
 
-def _open_codex(line: Json) -> Json:
-    kind = line.get("type")
-    payload = line.get("payload")
-    if kind == "response_item" and isinstance(payload, dict) and payload.get("type") not in ASIDE:
-        return payload
-    if payload is None and kind in BARE:
-        return line
-    raise NotAMessage(f"a line of type {kind or line.get('record_type')!r}")
+class Codex(Enveloped, OpenAIResponses):
+    """Lines of Codex rollouts."""
+
+    name = "codex"
+    inner = OPENAI_RESPONSES
+
+    def unwrap(self, line: Json) -> Json:
+        """Take the item out of its line; NotAMessage if there is none."""
+        kind, payload = line.get("type"), line.get("payload")
+        is_item = kind == "response_item" and isinstance(payload, dict)
+        if is_item and payload.get("type") not in ASIDE:
+            return payload
+        if payload is None and kind in BARE:
+            return line
+        raise NotAMessage(f"a line of type {kind or line.get('record_type')!r}")
+
+    def wrap(self, message: Json, line: Json = None) -> Json:
+        """Put an item into a copy of a line, or into a new one; a bare item stays bare."""
+        if line is None:
+            return {"type": "response_item", "payload": message}
+        return {**line, "payload": message} if "payload" in line else message
 
 
-def _close_codex(line: Json, item: Json) -> Json:
-    return {**line, "payload": item} if "payload" in line else item
-
-
-def _wrap_codex(item: Json) -> Json:
-    return {"type": "response_item", "payload": item}
-
-
-CODEX = Enveloped("codex", OPENAI_RESPONSES, open=_open_codex, close=_close_codex, wrap=_wrap_codex)
+CLAUDE_CODE = ClaudeCode()
+CODEX = Codex()

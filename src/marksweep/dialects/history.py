@@ -29,7 +29,7 @@ from marksweep.dialects.enveloped import CLAUDE_CODE, CODEX, Enveloped, NotAMess
 from marksweep.dialects.gemini import GEMINI
 from marksweep.dialects.openai_chat import OPENAI_CHAT
 from marksweep.dialects.openai_responses import CALLS, OPENAI_RESPONSES, OUTPUTS
-from marksweep.errors import BadInput, UnknownName, UnreadableWarning
+from marksweep.errors import BadInput, UnreadableWarning, lookup
 from marksweep.messages import Message, Part, Role
 
 DIALECTS: dict[str, Dialect] = {
@@ -205,13 +205,7 @@ def _of_request(body: dict[str, Json]) -> str:
 
 def dialect_named(name: str) -> Dialect:
     """Return the dialect of that name; UnknownName lists the known ones."""
-    try:
-        return DIALECTS[name]
-    except KeyError:
-        raise UnknownName(
-            f"no dialect named {name!r}; known are {', '.join(DIALECTS)}. "
-            "Leave it out to have it detected."
-        ) from None
+    return lookup(DIALECTS, name, "no dialect named", "Leave it out to have it detected.")
 
 
 LISTS = {

@@ -173,15 +173,19 @@ class OpenAIResponses(base.TiedByCalls):
 
     def with_call_id(self, part: Part, call_id: str) -> Part:
         """Return the same call or result under another id."""
-        _, parts = self.read({**part.raw, "call_id": call_id})
-        return parts[0]
+        return _edited(part, call_id=call_id)
 
     def with_result(self, part: Part, text: str) -> Part:
         """Replace what a result says."""
         if part.function_response is None or isinstance(part.raw.get("output"), dict):
             return part
-        _, parts = self.read({**part.raw, "output": text})
-        return parts[0]
+        return _edited(part, output=text)
+
+
+def _edited(part: Part, **fields: str) -> Part:
+    """Return the call or result of an item with other fields."""
+    _, (edited,) = OPENAI_RESPONSES.read({**part.raw, **fields})
+    return edited
 
 
 def _part(block: dict[str, Json]) -> Part:
