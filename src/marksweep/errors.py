@@ -26,7 +26,7 @@ URL, not even if the message comes from another library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TypeVar
 
@@ -100,15 +100,12 @@ class UnreadableWarning(UserWarning):
     """Some of the messages that were passed in cannot be read, and were left out."""
 
 
-T = TypeVar("T")
 Member = TypeVar("Member", bound=StrEnum)
 
 
-def lookup(table: Mapping[str, T], name: str, problem: str, advice: str) -> T:
-    """Return the entry of that name; UnknownName lists the known ones."""
-    if name not in table:
-        raise UnknownName(f"{problem} {name!r}; known are {', '.join(table)}. {advice}")
-    return table[name]
+def unknown_name(problem: str, name: str, known: Iterable[str], advice: str) -> UnknownName:
+    """Make the error for a name that is not one of those known."""
+    return UnknownName(f"{problem} {name!r}; known are {', '.join(known)}. {advice}")
 
 
 def member(kind: type[Member], name: str, problem: str) -> Member:

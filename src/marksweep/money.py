@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from marksweep.errors import BadInput, lookup
+from marksweep.errors import BadInput, unknown_name
 
 
 class ModelPrice(msgspec.Struct, frozen=True):
@@ -57,8 +57,10 @@ def price_of(model: str = MODEL, given: str | None = None) -> ModelPrice:
     """Find the prices of a model; `given` overrides them: `IN,CACHED,OUT`, dollars per million."""
     if given is not None:
         return _read(model, given)
-    advice = "Name the prices, in dollars for a million tokens: --price IN,CACHED,OUT."
-    return lookup(MODELS, model, "no prices for", advice)
+    if model not in MODELS:
+        advice = "Name the prices, in dollars for a million tokens: --price IN,CACHED,OUT."
+        raise unknown_name("no prices for", model, MODELS, advice)
+    return MODELS[model]
 
 
 def _read(model: str, given: str) -> ModelPrice:

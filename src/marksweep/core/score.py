@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from marksweep.errors import lookup
+from marksweep.errors import unknown_name
 from marksweep.model import Generation, Segment
 
 Scorer = Callable[[Segment, datetime], float]
@@ -110,8 +110,10 @@ SCORERS: Mapping[str, Scorer] = MappingProxyType(
 
 def scorer_named(name: str) -> Scorer:
     """Find a scorer by its name."""
-    advice = "Pass one of these, or a function from a segment and a time to a number."
-    return lookup(SCORERS, name, "no scorer named", advice)
+    if name not in SCORERS:
+        advice = "Pass one of these, or a function from a segment and a time to a number."
+        raise unknown_name("no scorer named", name, SCORERS, advice)
+    return SCORERS[name]
 
 
 def age_hours(segment: Segment, now: datetime) -> float:

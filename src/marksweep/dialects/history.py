@@ -29,7 +29,7 @@ from marksweep.dialects.enveloped import CLAUDE_CODE, CODEX, Enveloped, NotAMess
 from marksweep.dialects.gemini import GEMINI
 from marksweep.dialects.openai_chat import OPENAI_CHAT
 from marksweep.dialects.openai_responses import CALLS, OPENAI_RESPONSES, OUTPUTS
-from marksweep.errors import BadInput, UnreadableWarning, lookup
+from marksweep.errors import BadInput, UnreadableWarning, unknown_name
 from marksweep.messages import Message, Part, Role
 
 DIALECTS: dict[str, Dialect] = {
@@ -205,7 +205,10 @@ def _of_request(body: dict[str, Json]) -> str:
 
 def dialect_named(name: str) -> Dialect:
     """Return the dialect of that name; UnknownName lists the known ones."""
-    return lookup(DIALECTS, name, "no dialect named", "Leave it out to have it detected.")
+    if name not in DIALECTS:
+        advice = "Leave it out to have it detected."
+        raise unknown_name("no dialect named", name, DIALECTS, advice)
+    return DIALECTS[name]
 
 
 LISTS = {
