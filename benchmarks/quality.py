@@ -27,7 +27,7 @@ from marksweep.replay.catalog import CLAIRVOYANT, ECONOMY, QUALITY, REFERENCES, 
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import CONVERSATIONS, Case, folder, load
 from marksweep.replay.measures import Figures, Gap, Outcome, Times, figures, gap
-from marksweep.replay.records import read_conversations
+from marksweep.replay.records import Conversation, read_records
 from marksweep.replay.runner import Budget, How, JobResult
 from marksweep.replay.runner import run as run_at
 from marksweep.replay.table import evidence_row
@@ -185,7 +185,7 @@ def evidence() -> None:
     compared = (TRUNCATE, "GDSF", *OURS)
     rows: dict[str, list[str]] = {}
     for set_name in CONVERSATIONS:
-        talks = read_conversations(folder() / f"{set_name}.jsonl.xz")
+        talks = read_records(folder() / f"{set_name}.jsonl.xz", Conversation)
         found = run_at((), talks, compared, budgets, How(workers=WORKERS)).answers
         for name in compared:
             done = [evidence_row(name, b.label, found[b.label][name]) for b in budgets]

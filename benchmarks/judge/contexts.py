@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from marksweep.replay.catalog import canonical, maker
-from marksweep.replay.conversation_collector import ConversationCollector
+from marksweep.replay.collectors import ConversationCollector
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import folder
 from marksweep.replay.needs import uses_calls
@@ -31,7 +31,7 @@ from marksweep.replay.records import (
     calls_of,
     content_of,
     price,
-    read_trajectories,
+    read_records,
 )
 
 WINDOW = 1000
@@ -267,7 +267,7 @@ def write(
 
 def _runs(file: Path, sample: Sample, count: Count) -> Sequence[tuple[Trajectory, list[Step]]]:
     """The runs of a set that a sample takes, in the order of their ids' digests."""
-    runs = read_trajectories(file)
+    runs = read_records(file, Trajectory)
     ordered = sorted(runs, key=lambda run: hashlib.md5(run.id.encode()).hexdigest())  # noqa: S324
     found = [(run, steps) for run in ordered if (steps := chosen(run, sample, count))]
     return found[sample.records]

@@ -57,7 +57,7 @@ def test_stale_code_is_shown_then_deleted_once_confirmed(code: Path, mode: str) 
         await with_stale_file(one, code)
         shown = await one.call("prune_memory")
         assert one.said == "Dry run complete. Preview of items to delete:"
-        assert [row["file"] for row in shown["preview"]] == ["parse.py"]
+        assert [row["relative_path"] for row in shown["preview"]] == ["parse.py"]
         assert len(shown["planned"]["memories"]) == 1
         assert shown["deleted"]["memories"] == []
         assert (await one.call("memory_stats"))["stale"] == 1

@@ -191,10 +191,11 @@ def test_every_client_is_sent_to_the_proxy_and_the_proxy_to_its_provider(
 ) -> None:
     environment = {"HOME": str(tmp_path), "OPENAI_API_KEY": "x"}
     client = CLIENTS[name]
-    settings = client.settings(environment)
-    assert all(setting.upstream.startswith("https://") for setting in settings)
+    upstreams = client.upstreams(environment)
+    assert upstreams
+    assert all(url.startswith("https://") for url in upstreams.values())
     place = Place("http://127.0.0.1:1", tmp_path, ["marksweep", "swept", "--mcp"], environment)
-    launch = client.launch(place, settings, ["--hello"])
+    launch = client.launch(place, upstreams, ["--hello"])
     written = "".join(file.read_text() for file in tmp_path.rglob("*.json"))
     launched = json.dumps([launch.arguments, launch.variables]) + written
     assert "http://127.0.0.1:1/@" in launched
@@ -211,7 +212,7 @@ def test_the_proxy_forwards_to_the_base_url_that_a_client_had(tmp_path: Path) ->
     )
     environment = {"HOME": str(tmp_path), "ANTHROPIC_BASE_URL": "http://own"}
     for name in ("claude", "codex", "pi"):
-        urls = [setting.upstream for setting in CLIENTS[name].settings(environment)]
+        urls = list(CLIENTS[name].upstreams(environment).values())
         assert urls[-1].startswith("http://own"), name
 
 
@@ -225,7 +226,9 @@ def test_a_clients_folder_is_linked_except_for_the_file_that_differs(tmp_path: P
     environment = {"HOME": str(tmp_path)}
     (tmp_path / "ours").mkdir()
     place = Place("http://127.0.0.1:1", tmp_path / "ours", ["marksweep", "swept"], environment)
-    launch = CLIENTS["gemini"].launch(place, CLIENTS["gemini"].settings(environment), ["-p", "ask"])
+    launch = CLIENTS["gemini"].launch(
+        place, CLIENTS["gemini"].upstreams(environment), ["-p", "ask"]
+    )
     copy = Path(launch.variables["GEMINI_CLI_HOME"]) / ".gemini"
     settings = json.loads((copy / "settings.json").read_text())
     assert settings["ui"] == {"theme": "https://dark"}
@@ -261,7 +264,7 @@ def test_a_configuration_that_cannot_be_read_is_named(
     environment = {"HOME": str(tmp_path)}
     place = Place("http://127.0.0.1:1", tmp_path, ["marksweep"], environment)
     with pytest.raises(BadInput, match=f"{Path(file).name}.*{said}"):
-        CLIENTS[name].launch(place, CLIENTS[name].settings(environment), [])
+        CLIENTS[name].launch(place, CLIENTS[name].upstreams(environment), [])
 
 
 def test_what_was_swept_is_recalled_by_id_and_by_words(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from marksweep.errors import BadInput
 from marksweep.heaps import gaps
 from marksweep.replay.atoms import names
 from marksweep.replay.catalog import canonical, is_usable, maker, settings_for, settings_of
-from marksweep.replay.conversation_collector import ConversationCollector
+from marksweep.replay.collectors import ConversationCollector
 from marksweep.replay.drive import Pricer, drive
 from marksweep.replay.hits import Reader, proofs
 from marksweep.replay.needs import study

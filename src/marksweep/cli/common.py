@@ -192,8 +192,8 @@ def say(text: str) -> None:
     errors().print(render.line(text))
 
 
-def command(name: str) -> Callable[[F], click.Command]:
-    """Make a command that returns its exit code; errors become one line and a code."""
+def command(name: str, group: click.Group | None = None) -> Callable[[F], click.Command]:
+    """Make a command, of a group if one is given; errors become one line and an exit code."""
 
     def decorate(function: F) -> click.Command:
         @functools.wraps(function)
@@ -207,6 +207,8 @@ def command(name: str) -> Callable[[F], click.Command]:
                 interrupted()
 
         made: click.Command = click.command(name)(guarded)
+        if group is not None:
+            group.add_command(made)
         return made
 
     return decorate

@@ -26,7 +26,7 @@ def config() -> None:
     """Show or check the settings, and agree to where they send data."""
 
 
-@make_command("show")
+@make_command("show", config)
 @json_option
 def show(as_json: bool) -> None:
     """Print the effective settings: environment over file over defaults."""
@@ -56,7 +56,7 @@ class Checked(msgspec.Struct, frozen=True):
     ok: bool
 
 
-@make_command("check")
+@make_command("check", config)
 @json_option
 def check(as_json: bool) -> None:
     """Check that the settings are valid; an error names the file and the key."""
@@ -73,7 +73,7 @@ class Trusted(msgspec.Struct, frozen=True):
     agreed: bool
 
 
-@make_command("trust")
+@make_command("trust", config)
 @click.option("--revoke", is_flag=True, help="Revoke what was agreed to for this project.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
@@ -109,8 +109,3 @@ def _render(found: Sequence[Trusted]) -> RenderableType:
     for each in found:
         table.add_row("agreed" if each.agreed else "refused", each.source, each.key, each.target)
     return table
-
-
-config.add_command(show)
-config.add_command(check)
-config.add_command(trust)

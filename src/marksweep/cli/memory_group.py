@@ -67,7 +67,7 @@ def memory() -> None:
     """Back up memories, list and drop roots, pin, forget, merge duplicate entities, migrate."""
 
 
-@make_command("backups")
+@make_command("backups", memory)
 @store_option
 @json_option
 def backups(store: str | None, as_json: bool) -> int:
@@ -101,7 +101,7 @@ def _backups(found: Sequence[BackupInfo]) -> RenderableType:
     return Group(*parts)
 
 
-@make_command("export")
+@make_command("export", memory)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="A new file; else among the backups."
 )
@@ -122,7 +122,7 @@ def export(output: Path | None, cli: CommandContext) -> int:
         return 0
 
 
-@make_command("import")
+@make_command("import", memory)
 @click.argument("path", type=click.Path(path_type=Path))
 @in_workspace
 def import_(path: Path, cli: CommandContext) -> int:
@@ -148,7 +148,7 @@ def import_(path: Path, cli: CommandContext) -> int:
         return 0 if items else NOTHING
 
 
-@make_command("forget")
+@make_command("forget", memory)
 @click.argument("memory_ids", nargs=-1, required=True)
 @click.option(
     "--everywhere",
@@ -203,7 +203,7 @@ def _forgotten(done: Forgotten) -> RenderableType:
     return Group(*parts)
 
 
-@make_command("roots")
+@make_command("roots", memory)
 @in_workspace
 def roots(cli: CommandContext) -> int:
     """List what was indexed: from where, when, how large, and what of it is gone.
@@ -233,7 +233,7 @@ def _roots(found: Sequence[Root]) -> RenderableType:
     return made
 
 
-@make_command("drop-root")
+@make_command("drop-root", memory)
 @click.argument("root")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
@@ -250,7 +250,7 @@ def drop_root(root: str, yes: bool, cli: CommandContext) -> int:
     return 0 if len(done.gone) else REFUSED
 
 
-@make_command("pin")
+@make_command("pin", memory)
 @click.argument("memory_ids", nargs=-1, required=True)
 @click.option("--why", default="", help="Why it must stay.")
 @click.option("--remove", is_flag=True, help="Remove the pin.")
@@ -271,7 +271,7 @@ def pin(memory_ids: tuple[str, ...], why: str, remove: bool, cli: CommandContext
     return 0 if count else NOTHING
 
 
-@make_command("merge")
+@make_command("merge", memory)
 @click.option("--apply", "plan_id", metavar="PLAN", help="Merge exactly what this preview showed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
@@ -313,7 +313,7 @@ def _merged(done: Report) -> RenderableType:
     return render.line(f"merged: {number:,} {'entity is' if number == 1 else 'entities are'} gone")
 
 
-@make_command("migrate")
+@make_command("migrate", memory)
 @click.argument("url")
 @click.argument("graph")
 @store_option
@@ -335,7 +335,3 @@ def migrate(url: str, graph: str, store: str | None, as_json: bool) -> int:
     shown = [render.line(line) for line in lines or [f"nothing: {graph!r} is empty"]]
     cli.emit(Migrated(graph, counts), Group(*shown))
     return 0 if counts else NOTHING
-
-
-for _command in (backups, export, import_, forget, roots, drop_root, pin, merge, migrate):
-    memory.add_command(_command)

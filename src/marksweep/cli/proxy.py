@@ -1,11 +1,16 @@
-"""`marksweep proxy`: any agent by its base URL."""
+"""`marksweep proxy`, `wrap` and `swept`: any agent by its base URL, and what was taken out."""
 
 from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
 
 import click
 
 from marksweep.cli.common import command as make_command
-from marksweep.cli.common import settings, store_option, tokens_in
+from marksweep.cli.common import say, settings, store_option, tokens_in
+from marksweep.errors import BadInput, MarksweepError
 
 LIMIT = "100k"
 """Default limit in tokens: half of a common window."""
@@ -57,7 +62,7 @@ subscription_option = click.option(
     type=click.Path(exists=True, dir_okay=False),
     help="JSON whose keys are the tokens of the page and of /metrics; read again on change.",
 )
-def command(
+def proxy(
     limit: str,
     host: str,
     port: int,
@@ -103,3 +108,112 @@ def command(
         found.store.location,
         started=lambda url, page: click.echo(f"listening on {url}\nthe page is at {page}"),
     )
+
+
+@make_command("wrap")
+@limit_option
+@strategy_option
+@store_option
+@dry_run_option
+@subscription_option
+@keep_option
+@click.argument("client")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def wrap(
+    limit: str,
+    strategy: str | None,
+    store: str | None,
+    dry_run: bool,
+    rewrite_subscriptions: bool,
+    keep_days: float,
+    client: str,
+    arguments: tuple[str, ...],
+) -> None:
+    """Run claude, codex, opencode, pi, gemini or aider through a proxy.
+
+    \b
+    marksweep wrap claude
+    marksweep wrap --limit 60k codex -- exec "fix the tests"
+
+    The client's own files are not changed. If the proxy cannot start, the client runs without it.
+    """
+    from marksweep.proxy.clients import client_named
+    from marksweep.proxy.wrapping import wrap as run_wrapped
+
+    found = client_named(client)
+    arguments = arguments[1:] if arguments[:1] == ("--",) else arguments
+    tokens_in(limit)
+    location = settings(store).store.location
+    options = ["--limit", limit, "--store", location, "--keep-days", str(keep_days)]
+    options += ["--strategy", strategy] if strategy else []
+    options += ["--dry-run"] if dry_run else []
+    options += ["--rewrite-subscriptions"] if rewrite_subscriptions else []
+    place = location if "://" in location else str(Path(location).absolute())
+    recall = [sys.executable, "-m", "marksweep", "swept", "--mcp", "--store", place]
+    done = run_wrapped(found, arguments, options, recall, say)
+    if done.totals is not None:
+        totals = done.totals
+        say(
+            f"{totals.requests} requests, {totals.collections} collections, "
+            f"{totals.tokens_freed:,} tokens freed; requests were shortened by "
+            f"{totals.bytes_saved / 1e6:.1f} MB."
+        )
+        if done.restarts:
+            say(
+                f"the proxy died and was started again, {done.restarts} times; "
+                "the figures are since its last start."
+            )
+        if done.only_forwards:
+            say("it died too often; since then requests were forwarded unchanged.")
+        if totals.failures:
+            say(f"{totals.failures} requests were passed through unchanged after an error.")
+    sys.exit(done.status)
+
+
+wrap.context_settings = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+
+
+@make_command("swept")
+@click.argument("what", nargs=-1)
+@click.option("--start", default=0, type=click.IntRange(0), help="First character to print.")
+@click.option("--limit", default=4_000, show_default=True, help="Tokens to print at most.")
+@click.option("--mcp", is_flag=True, help="Serve it to an agent instead, over MCP on stdio.")
+@store_option
+def swept(what: tuple[str, ...], start: int, limit: int, mcp: bool, store: str | None) -> None:
+    """Find what the proxy swept: by the id in its line, or by words.
+
+    \b
+    marksweep swept m6
+    marksweep swept port of the proxy
+    """
+    location = settings(store).store.location
+    if mcp:
+        _serve(location)
+        return
+    if not what:
+        raise BadInput("say what to find: an id such as m6, or words.")
+    from marksweep.recalling import recall
+    from marksweep.stores.open import open_store
+
+    with closing(open_store(location)) as opened:
+        click.echo(recall(opened, " ".join(what), start, limit))
+
+
+def _serve(store: str) -> None:
+    """Serve one tool on stdin and stdout until the client closes its end."""
+    from mcp.server import MCPServer
+
+    from marksweep import recalling
+    from marksweep.stores.open import open_store
+
+    server = MCPServer("marksweep", instructions=recalling.DESCRIPTION)
+
+    def recall(what: str, start: int = 0) -> str:
+        with closing(open_store(store)) as opened:
+            try:
+                return recalling.recall(opened, what, start)
+            except MarksweepError as error:
+                return str(error)
+
+    server.add_tool(recall, name="recall", description=recalling.DESCRIPTION)
+    server.run("stdio")

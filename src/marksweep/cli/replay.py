@@ -43,7 +43,7 @@ from marksweep.replay.recommend import (
     gap_text,
     settings_file,
 )
-from marksweep.replay.records import Conversation, read_conversations
+from marksweep.replay.records import Conversation, read_records
 from marksweep.replay.report import (
     BUDGETS,
     MAX_TRANSCRIPTS,
@@ -288,7 +288,7 @@ def _recorded(sets: Sequence[str], request: Request) -> dict[str, Replayed]:
     for name in wanted:
         talks: tuple[Conversation, ...] = ()
         if name in datasets.CONVERSATIONS:
-            talks = tuple(read_conversations(datasets.folder() / f"{name}.jsonl.xz"))
+            talks = tuple(read_records(datasets.folder() / f"{name}.jsonl.xz", Conversation))
         with progress(name) as advance:
             out[name] = replay_cases(
                 cases.get(name, ()), talks, (), request, lambda done, jobs: advance(done, jobs, "")

@@ -53,7 +53,7 @@ def store() -> None:
     """Export and import segments, stash and journal. Memory has its own backups."""
 
 
-@make_command("export")
+@make_command("export", store)
 @transfer_options
 def export(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: bool) -> int:
     """Write segments, stash and journal into a new file.
@@ -66,7 +66,7 @@ def export(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: 
         return _report(path, export_store(opened, path, utc_now(), workspaces), as_json=as_json)
 
 
-@make_command("import")
+@make_command("import", store)
 @transfer_options
 def import_(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: bool) -> int:
     """Import a file into a store, and compare both at the end.
@@ -80,7 +80,7 @@ def import_(path: Path, workspaces: tuple[str, ...], store: str | None, as_json:
         return _report(path, import_store(opened, path, workspaces), as_json=as_json)
 
 
-@make_command("verify")
+@make_command("verify", store)
 @transfer_options
 def verify(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: bool) -> int:
     """Check a file, and compare a store with it; neither is changed.
@@ -107,7 +107,3 @@ def _report(path: Path, moved: Sequence[WorkspaceCounts], *, as_json: bool) -> i
     shown = Group(*map(render.line, lines or [f"nothing: {path} holds no workspace"]))
     emit(StoreFile(str(path), tuple(moved)), shown, as_json=as_json)
     return 0 if moved else NOTHING
-
-
-for _command in (export, import_, verify):
-    store.add_command(_command)

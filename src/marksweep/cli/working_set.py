@@ -127,7 +127,7 @@ def _listed(cli: CommandContext, words: str, limit: int, filters: Filters) -> in
     return 0 if found else NOTHING
 
 
-@make_command("list")
+@make_command("list", stash)
 @click.option("--limit", default=20, show_default=True)
 @filter_options
 @in_workspace
@@ -136,7 +136,7 @@ def stash_list(limit: int, filters: Filters, cli: CommandContext) -> int:
     return _listed(cli, "", limit, filters)
 
 
-@make_command("search")
+@make_command("search", stash)
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", default=20, show_default=True)
 @filter_options
@@ -149,7 +149,7 @@ def stash_search(words: tuple[str, ...], limit: int, filters: Filters, cli: Comm
     return _listed(cli, " ".join(words), limit, filters)
 
 
-@make_command("put")
+@make_command("put", stash)
 @click.argument("segment_ids", nargs=-1, required=True)
 @in_workspace
 def stash_put(segment_ids: tuple[str, ...], cli: CommandContext) -> int:
@@ -167,7 +167,7 @@ def stash_put(segment_ids: tuple[str, ...], cli: CommandContext) -> int:
     return 0 if done.stashed else NOTHING
 
 
-@make_command("compress")
+@make_command("compress", stash)
 @click.argument("segment_id")
 @click.argument("text", required=False)
 @in_workspace
@@ -204,7 +204,7 @@ def compress(segment_id: str, text: str | None, cli: CommandContext) -> None:
     cli.emit(done, render.line(f"{done.replacement_id} stands in for {segment_id}: {sizes}"))
 
 
-@make_command("restore")
+@make_command("restore", stash)
 @click.argument("segment_ids", nargs=-1, required=True)
 @in_workspace
 def stash_restore(segment_ids: tuple[str, ...], cli: CommandContext) -> None:
@@ -212,10 +212,6 @@ def stash_restore(segment_ids: tuple[str, ...], cli: CommandContext) -> None:
     context = cli.segments()
     back = context.restore(*segment_ids)
     cli.emit(Restored(back), render.line(f"restored {', '.join(back)}"))
-
-
-for _command in (stash_list, stash_search, stash_put, compress, stash_restore):
-    stash.add_command(_command)
 
 
 @make_command("journal")

@@ -22,7 +22,7 @@ from marksweep.mcp.asking import CurrentWorkspace, state_of
 from marksweep.mcp.context_tools import Usage, usage
 from marksweep.mcp.server_state import Workspace
 from marksweep.mcp.tool import SETS, Answer, Ctx, StrictTool
-from marksweep.model import Action
+from marksweep.model import Action, Blocker
 from marksweep.strategies.scored import Disposal
 
 LARGEST_FILE = 200_000_000
@@ -44,14 +44,6 @@ class Candidate(msgspec.Struct, frozen=True):
     reason: str
     score: float | None
     """Prune score from 0 to 1; high goes first."""
-
-
-class Blocker(msgspec.Struct, frozen=True):
-    """What keeps a plan from its target."""
-
-    reason: str
-    segments: int
-    tokens: int
 
 
 class DeadWeight(msgspec.Struct, frozen=True):
@@ -83,7 +75,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     candidates_total: int
     tokens_before: int
     tokens_after: int
-    blockers: list[Blocker] = []
+    blockers: tuple[Blocker, ...] = ()
+    """What keeps the plan from its target."""
     applied: bool = False
     compressible: list[Candidate] = []
     """Cold but important: in use, long, untouched. context_gc_compress shortens them."""
@@ -139,7 +132,7 @@ def context_gc_analyze(
             candidates_total=sum(len(step.segments) for step in plan.steps),
             tokens_before=plan.tokens_before,
             tokens_after=plan.tokens_after,
-            blockers=[Blocker(each.reason, each.segments, each.size) for each in plan.blockers],
+            blockers=plan.blockers,
             applied=not dry_run,
             compressible=cold[:max_candidates],
         )

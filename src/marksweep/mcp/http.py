@@ -9,7 +9,6 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
-import msgspec
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
@@ -26,7 +25,6 @@ from marksweep.mcp.logs import log_to_stderr
 from marksweep.mcp.server_state import ACCESS, ServerState
 from marksweep.monitoring import unhealthy_without_store
 from marksweep.stores.files import is_exposed
-from marksweep.urls import is_loopback
 from marksweep.web.bearer import TOKEN, BearerTokens
 from marksweep.web.heaps import Heaps
 from marksweep.web.routes import LOOPBACK, Door, routes
@@ -46,21 +44,13 @@ THREADS = 8
 logger = logging.getLogger(__name__)
 
 
-class HttpOptions(msgspec.Struct, frozen=True, kw_only=True):
+class HttpOptions(Listening, frozen=True, kw_only=True):
     """How the server listens, and to whom."""
 
-    host: str = "127.0.0.1"
     port: int = 8722
     token_file: str | None = None
-    hosts: tuple[str, ...] = ()
-    """Host headers to accept besides its own, such as the name of a proxy."""
     rate: float = 500.0
     """Requests a second that one caller may make."""
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
-        return is_loopback(self.host)
 
 
 def serve_http(
@@ -93,7 +83,7 @@ async def _serve(
 
     try:
         async with collecting(state, collect_every):
-            await listen(app, Listening(host=options.host, port=options.port), started)
+            await listen(app, options, started)
     finally:
         await state.close()
 

@@ -15,6 +15,13 @@ from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult,
 from pydantic import Field
 
 from marksweep.errors import NotConfirmed, Refused
+from marksweep.graph.pruning import (
+    PreviewRow,
+    PruneResult,
+    blockers_text,
+    counted,
+    deletion_text,
+)
 from marksweep.mcp.asking import Consent, CurrentWorkspace, can_confirm, state_of
 from marksweep.mcp.tool import READS, SETS, SWEEPS, Answer, Ctx, StrictTool, VerbatimError
 from marksweep.model import Plan
@@ -23,7 +30,6 @@ from marksweep.stores.graph.base import Counts, GraphHit, GraphQuery, Nodes
 
 if TYPE_CHECKING:
     from marksweep.graph.memory import GraphMemory
-    from marksweep.graph.pruning import PruneResult
     from marksweep.heaps.graph import Limits
 
 T = TypeVar("T")
@@ -253,20 +259,9 @@ async def consent(
     """Ask before anything is deleted, if that was not confirmed and the client can ask."""
     if plan is None or not plan.steps or confirm or not can_confirm(ctx):
         return Consent(delete=confirm)
-    from marksweep.graph.pruning import counted
     from marksweep.heaps.graph import planned
 
     return Elicit(f"Delete {counted(planned(plan))} from workspace {plan.workspace!r}?", Consent)
-
-
-class PreviewItem(msgspec.Struct, frozen=True):
-    """A memory that a prune would delete, and why."""
-
-    memory_id: str
-    file: str
-    lines: int
-    chunks: int
-    reason: str
 
 
 class MemoryPruned(msgspec.Struct, frozen=True):
@@ -282,7 +277,7 @@ class MemoryPruned(msgspec.Struct, frozen=True):
     """Changed since the preview, so not deleted."""
     not_taken: list[str]
     """How many nodes are kept, and why."""
-    preview: list[PreviewItem]
+    preview: tuple[PreviewRow, ...]
     """The first of what a deletion would take."""
 
 
@@ -344,22 +339,15 @@ async def prune_memory(
 
 
 def _pruned(done: PruneResult, limits: Limits) -> Answer[MemoryPruned]:
-    from marksweep.graph.pruning import blockers_text
-
     plan = done.plan
-    rows = [
-        PreviewItem(row.memory_id, row.relative_path, row.lines, row.chunk_count, row.reason)
-        for row in done.rows
-    ]
-    nodes = (done.planned, done.deleted, done.left_alone)
     named = (plan.workspace, plan.strategy, plan.plan_id)
-    return Answer(prune_text(done, limits), MemoryPruned(*named, *nodes, blockers_text(plan), rows))
+    nodes = (done.planned, done.deleted, done.left_alone)
+    found = MemoryPruned(*named, *nodes, blockers_text(plan), done.rows)
+    return Answer(prune_text(done, limits), found)
 
 
 def prune_text(response: PruneResult, limits: Limits) -> str:
     """Write what would be deleted and how to do so, or what was deleted."""
-    from marksweep.graph.pruning import blockers_text, deletion_text
-
     plan = response.plan
     if response.restorable_until is not None:
         return deletion_text(response)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from marksweep.collector import Watch
 from marksweep.core.roots import Focus
 from marksweep.errors import BadInput, Refused, StoreError
 from marksweep.graph.place import ProjectPaths, place_of
@@ -65,22 +64,14 @@ class Workspace:
     """An open workspace: one caller at a time, with settings that can be changed."""
 
     def __init__(
-        self, store: Store, name: str, folder: Path, changes: Changes, watch: Watch
+        self, name: str, changes: Changes, opener: Callable[[str, Changes], Segments]
     ) -> None:
         self.name = name
-        self._watch = watch
-        self._store = store
-        self._folder = folder
         self._changes = changes
+        self._open = opener
         self._guard = RLock()
         self._focus_args = FocusArgs()
-        self._segments = self._open(changes)
-
-    def _open(self, changes: Changes) -> Segments:
-        settings = load_settings(self._folder, explicit=changes)
-        return Segments(
-            self._store, workspace=self.name, settings=settings, actor=ACTOR, watch=self._watch
-        )
+        self._segments = opener(name, changes)
 
     @contextmanager
     def segments(self) -> Iterator[Segments]:
@@ -111,7 +102,7 @@ class Workspace:
                 group: {**self._changes.get(group, {}), **changes.get(group, {})}
                 for group in {**self._changes, **changes}
             }
-            segments = self._open(merged)
+            segments = self._open(self.name, merged)
             segments.focus(**self._focus_args._asdict())
             self._segments, self._changes = segments, merged
             return self._segments.settings
@@ -126,13 +117,12 @@ class ServerState:
         *,
         store: str = "",
         workspace: str = "",
-        changes: Changes | None = None,
         tools: str = ToolSet.FEW,
     ) -> None:
         """Prepare it. Without folders they are the client's, named at its first call."""
         self.tools = ToolSet(tools)
         self._workspace = workspace
-        self._changes = {**(changes or {}), **({"store": {"location": store}} if store else {})}
+        self._changes: Changes = {"store": {"location": store}} if store else {}
         self._guard = RLock()
         self._workspaces: dict[str, Workspace] = {}
         self._store: Store | None = None
@@ -175,10 +165,15 @@ class ServerState:
         with self._guard:
             name = self.workspace(workspace)
             if name not in self._workspaces:
-                self._workspaces[name] = Workspace(
-                    self.store, name, self.folders[0], self._changes, self.monitor.watch
-                )
+                self._workspaces[name] = Workspace(name, self._changes, self._open_segments)
             return self._workspaces[name]
+
+    def _open_segments(self, workspace: str, changes: Changes) -> Segments:
+        settings = load_settings(self.folders[0], explicit=changes)
+        watch = self.monitor.watch
+        return Segments(
+            self.store, workspace=workspace, settings=settings, actor=ACTOR, watch=watch
+        )
 
     def opened(self) -> Workspace | None:
         """Return the workspace of the current request if it is already open. Never waits."""

@@ -9,6 +9,7 @@ import msgspec
 from pydantic import Field
 
 from marksweep.errors import BadInput, NotFound
+from marksweep.graph.roots import Root
 from marksweep.mcp.context_tools import MOST_AT_ONCE, Name, Names
 from marksweep.mcp.memory_tools import CurrentMemory, WorkspaceName
 from marksweep.mcp.tool import ADDS, READS, SETS, SWEEPS, Answer, StrictTool
@@ -133,24 +134,10 @@ async def memory_pin(
     return Answer(words, MemoryPinned(memory_ids, not remove, found))
 
 
-class IndexedRoot(msgspec.Struct, frozen=True):
-    """A folder that was indexed."""
-
-    repository: str
-    path: str
-    files: int
-    lines: int
-    stale: int
-    last_seen_at: str
-    there: bool
-    gone_since: str
-    """When it was first found missing."""
-
-
 class IndexedRoots(msgspec.Struct, frozen=True):
     """What was indexed, by root."""
 
-    roots: list[IndexedRoot]
+    roots: tuple[Root, ...]
 
 
 async def memory_roots(
@@ -160,20 +147,7 @@ async def memory_roots(
 ) -> Answer[IndexedRoots]:
     """List what was indexed: from where, when, how large, and whether it is still there. Call
     before you rely on recall for code. What is gone is stale after a while, for prune_memory."""
-    found = await memory.graph.roots(workspace_id=memory.workspace)
-    roots = [
-        IndexedRoot(
-            root.repository,
-            root.path,
-            root.files,
-            root.lines,
-            root.stale,
-            f"{root.last_seen_at:%Y-%m-%d %H:%M}",
-            root.there,
-            f"{root.gone_since:%Y-%m-%d %H:%M}" if root.gone_since else "",
-        )
-        for root in found
-    ]
+    roots = await memory.graph.roots(workspace_id=memory.workspace)
     words = f"Roots: {len(roots)}; gone: {sum(not each.there for each in roots)}."
     return Answer(words if roots else "Nothing has been indexed yet.", IndexedRoots(roots))
 

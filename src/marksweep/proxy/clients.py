@@ -36,11 +36,8 @@ _NOT_JSON = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', 
 """Comments and trailing commas, which clients allow. Strings, which may hold either, are kept."""
 
 
-class Setting(msgspec.Struct, frozen=True):
-    """A client's base URL: the name and the address of its upstream."""
-
-    name: str
-    upstream: str
+Upstreams = dict[str, str]
+"""A client's base URLs, by the names of their upstreams."""
 
 
 class LinkedFolder(msgspec.Struct, frozen=True):
@@ -99,18 +96,18 @@ class Client(msgspec.Struct, frozen=True):
     """A client that can be wrapped."""
 
     binary: str
-    settings: Callable[[Mapping[str, str]], list[Setting]]
+    upstreams: Callable[[Mapping[str, str]], Upstreams]
     """Where it would send its requests, according to its environment and configuration."""
-    launch: Callable[[Place, list[Setting], Sequence[str]], Launch]
+    launch: Callable[[Place, Upstreams, Sequence[str]], Launch]
 
 
-def _by_variables(*names: tuple[str, str, str]) -> Callable[[Mapping[str, str]], list[Setting]]:
+def _by_variables(*names: tuple[str, str, str]) -> Callable[[Mapping[str, str]], Upstreams]:
     """Read base URLs from variables: the name of the upstream, the variable, the default."""
-    return lambda given: [Setting(name, given.get(var) or url) for name, var, url in names]
+    return lambda given: {name: given.get(var) or url for name, var, url in names}
 
 
-def _claude(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
-    del settings
+def _claude(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
+    del upstreams
     variables = {"ANTHROPIC_BASE_URL": place.at("anthropic")}
     given = list(arguments)
     if given and given[0] in CLAUDE_COMMANDS:
@@ -124,13 +121,13 @@ def _claude(place: Place, settings: list[Setting], arguments: Sequence[str]) -> 
     return Launch(given, variables)
 
 
-def _codex_settings(environment: Mapping[str, str]) -> list[Setting]:
+def _codex_upstreams(environment: Mapping[str, str]) -> Upstreams:
     provider, found = _codex_provider(environment)
     if not provider:
-        return [Setting("openai", environment.get("OPENAI_BASE_URL") or OPENAI)]
+        return {"openai": environment.get("OPENAI_BASE_URL") or OPENAI}
     if not isinstance(found.get("base_url"), str):
         raise BadInput(f"provider {provider!r} of Codex has no base_url, so it cannot be wrapped.")
-    return [Setting("openai", found["base_url"])]
+    return {"openai": found["base_url"]}
 
 
 def _codex_provider(environment: Mapping[str, str]) -> tuple[str, dict[str, Json]]:
@@ -147,8 +144,8 @@ def _codex_provider(environment: Mapping[str, str]) -> tuple[str, dict[str, Json
     return (provider, found) if provider and provider != "openai" else ("", {})
 
 
-def _codex(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
-    del settings
+def _codex(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
+    del upstreams
     provider, _ = _codex_provider(place.environment)
     url = json.dumps(place.at("openai"))
     if provider:
@@ -183,42 +180,41 @@ def _pi_models(environment: Mapping[str, str]) -> dict[str, Json]:
     return models
 
 
-def _pi_settings(environment: Mapping[str, str]) -> list[Setting]:
+def _pi_upstreams(environment: Mapping[str, str]) -> Upstreams:
     own = {"anthropic": ANTHROPIC, "openai": OPENAI, "google": f"{GEMINI}/v1beta"}
     found = {
         name: provider["baseUrl"]
         for name, provider in _pi_models(environment)["providers"].items()
         if isinstance(provider, dict) and isinstance(provider.get("baseUrl"), str)
     }
-    return [Setting(name, url) for name, url in {**own, **found}.items()]
+    return {**own, **found}
 
 
-def _pi(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
+def _pi(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
     """Give pi a copy of its folder in which every provider points at the proxy."""
     folder = LinkedFolder(_pi_folder(place.environment), place.folder / "pi", "models.json")
     folder.make("sessions")
     models = _pi_models(place.environment)
-    for setting in settings:
-        provider = models["providers"].setdefault(setting.name, {})
-        provider["baseUrl"] = place.at(setting.name)
+    for name in upstreams:
+        models["providers"].setdefault(name, {})["baseUrl"] = place.at(name)
     _written(folder.copy / folder.file, models)
     return Launch(list(arguments), {"PI_CODING_AGENT_DIR": str(folder.copy)}, folder)
 
 
-def _opencode(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
+def _opencode(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
     try:
         config = json.loads(place.environment.get("OPENCODE_CONFIG_CONTENT") or "{}")
     except ValueError as error:
         raise BadInput(f"OPENCODE_CONFIG_CONTENT is not JSON: {error}.") from error
-    for setting in settings:
-        provider = config.setdefault("provider", {}).setdefault(setting.name, {})
-        provider.setdefault("options", {})["baseURL"] = place.at(setting.name)
+    for name in upstreams:
+        provider = config.setdefault("provider", {}).setdefault(name, {})
+        provider.setdefault("options", {})["baseURL"] = place.at(name)
     server = {"type": "local", "command": place.recall, "enabled": True}
     config.setdefault("mcp", {})["marksweep"] = server
     return Launch(list(arguments), {"OPENCODE_CONFIG_CONTENT": json.dumps(config)})
 
 
-def _opencode_settings(environment: Mapping[str, str]) -> list[Setting]:
+def _opencode_upstreams(environment: Mapping[str, str]) -> Upstreams:
     found = {"anthropic": f"{ANTHROPIC}/v1", "openai": OPENAI}
     home = Path(environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~"), ".config"))
     for folder in (home / "opencode", Path()):
@@ -230,12 +226,12 @@ def _opencode_settings(environment: Mapping[str, str]) -> list[Setting]:
                 options = provider.get("options", {}) if isinstance(provider, dict) else {}
                 url = options.get("baseURL") if isinstance(options, dict) else None
                 found |= {name: url} if isinstance(url, str) else {}
-    return [Setting(name, url) for name, url in found.items()]
+    return found
 
 
-def _gemini(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
+def _gemini(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
     """Give Gemini CLI a copy of its folder in which the settings include the recall server."""
-    del settings
+    del upstreams
     home = Path(place.environment.get("GEMINI_CLI_HOME") or place.environment.get("HOME", "~"))
     copy = place.folder / "gemini"
     folder = LinkedFolder(home / ".gemini", copy / ".gemini", "settings.json")
@@ -257,9 +253,9 @@ def _gemini(place: Place, settings: list[Setting], arguments: Sequence[str]) -> 
 
 def _in_variables(
     *names: tuple[str, str],
-) -> Callable[[Place, list[Setting], Sequence[str]], Launch]:
+) -> Callable[[Place, Upstreams, Sequence[str]], Launch]:
     """Set each variable to the base URL of an upstream."""
-    return lambda place, settings, arguments: Launch(  # noqa: ARG005
+    return lambda place, upstreams, arguments: Launch(  # noqa: ARG005
         list(arguments), {variable: place.at(name) for variable, name in names}
     )
 
@@ -268,9 +264,9 @@ CLIENTS = {
     "claude": Client(
         "claude", _by_variables(("anthropic", "ANTHROPIC_BASE_URL", ANTHROPIC)), _claude
     ),
-    "codex": Client("codex", _codex_settings, _codex),
-    "opencode": Client("opencode", _opencode_settings, _opencode),
-    "pi": Client("pi", _pi_settings, _pi),
+    "codex": Client("codex", _codex_upstreams, _codex),
+    "opencode": Client("opencode", _opencode_upstreams, _opencode),
+    "pi": Client("pi", _pi_upstreams, _pi),
     "gemini": Client(
         "gemini",
         _by_variables(("gemini", "GOOGLE_GEMINI_BASE_URL", GEMINI)),

@@ -13,7 +13,6 @@ from marksweep.errors import Refused, UnreadableWarning
 from marksweep.proxy.app import Proxy
 from marksweep.proxy.endpoints import Upstreams
 from marksweep.proxy.projection import Options, Projection
-from marksweep.urls import is_loopback
 from marksweep.web import server
 from marksweep.web.bearer import BearerTokens, new_token, token_of_environment
 from marksweep.web.routes import routes
@@ -41,7 +40,7 @@ def serve(
     started: Callable[[str, str], None],
 ) -> None:
     """Serve until interrupted; `started` gets the URL of the proxy and of its page."""
-    if not is_loopback(listening.host) and not listening.allows_others:
+    if not listening.is_loopback and not listening.allows_others:
         raise Refused(
             f"--host {listening.host} can be reached from other machines, and whoever reaches it "
             "can read and change what agents send. Pass --allow-remote to allow that."

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from marksweep.errors import BadInput, MarksweepError, NotFound
-from marksweep.proxy.clients import Client, Launch, Place, Setting
+from marksweep.proxy.clients import Client, Launch, Place, Upstreams
 from marksweep.proxy.projection import Totals
 
 SECONDS_TO_START = 30.0
@@ -66,15 +66,15 @@ def wrap(
     environment = dict(os.environ)
     with tempfile.TemporaryDirectory(prefix="marksweep-") as folder:
         try:
-            settings = client.settings(environment)
-            proxy = Supervised([*options, *_routes(settings)], Path(folder) / "proxy.log")
+            upstreams = client.upstreams(environment)
+            proxy = Supervised([*options, *_routes(upstreams)], Path(folder) / "proxy.log")
         except (MarksweepError, OSError) as error:
             say(f"{error} {client.binary} runs without the proxy.")
             return Wrapped(_run([binary, *arguments], environment), None)
         with proxy:
             try:
                 place = Place(proxy.url, Path(folder), list(recall), environment)
-                launch = client.launch(place, settings, arguments)
+                launch = client.launch(place, upstreams, arguments)
             except (MarksweepError, OSError) as error:
                 say(f"{error} {client.binary} runs without the proxy.")
                 return Wrapped(_run([binary, *arguments], environment), None)
@@ -85,9 +85,8 @@ def wrap(
             return Wrapped(status, proxy.totals(), proxy.restarts)
 
 
-def _routes(settings: Sequence[Setting]) -> list[str]:
-    routes = [f"{setting.name}={setting.upstream}" for setting in settings]
-    return [word for route in routes for word in ("--route", route)]
+def _routes(upstreams: Upstreams) -> list[str]:
+    return [word for name, url in upstreams.items() for word in ("--route", f"{name}={url}")]
 
 
 def _run_launch(binary: str, launch: Launch, environment: Mapping[str, str]) -> int:

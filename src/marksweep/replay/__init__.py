@@ -21,15 +21,15 @@ What is measured:
 
 catalog.py                 Collectors by name; strategy_spec.py reads names with options.
 references.py              Simple collectors to read every figure beside.
+collectors.py              Strategies of a Conversation, and GC plugins.
 sandbox.py                 Plugins and strategies of your own, in separate processes;
-                           sandbox_worker.py and plugin_collector.py are the other side.
-conversation_collector.py  Strategies of a Conversation.
+                           sandbox_worker.py is the other side.
 
 From transcripts to a recommendation:
 
 inputs.py                  Find transcripts in any dialect; skip what cannot be replayed.
 datasets.py                The recorded sets of MARKSWEEP_DATA.
-runner.py                  Collectors at several budgets; workers.py spreads the work,
+runner.py                  Collectors at several budgets, in several processes;
                            result_cache.py resumes it.
 table.py                   The figures as data.
 recommend.py               Which setting to use, and the file that says so.

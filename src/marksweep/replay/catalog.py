@@ -19,9 +19,8 @@ import msgspec
 
 from marksweep.core.strategy import goes_to_limit
 from marksweep.errors import BadInput, UnknownName
-from marksweep.replay.conversation_collector import ConversationCollector
+from marksweep.replay.collectors import ConversationCollector, plugin_spec
 from marksweep.replay.drive import Collector
-from marksweep.replay.plugin_collector import plugin_spec
 from marksweep.replay.records import Count
 from marksweep.replay.references import Gdsf, Mask, OriginalScore, Random, Truncate, TruncateTo
 from marksweep.replay.sandbox import CALL_SECONDS, SandboxedStrategy
@@ -69,24 +68,14 @@ def canonical(name: str) -> str:
     known = {_plain(each): each for each in (*REFERENCES, CLAIRVOYANT)}
     if plain in known and name not in STRATEGIES.keys() - {TRUNCATE}:
         return known[plain]
-    if _numbered(plain):
-        return plain
+    name = plain if _numbered(plain) else name
+    maker(name)
     if is_foreign(name):
         spec = parse(name)
         if not spec.is_imported:
             plugin_spec(spec)
         SandboxedStrategy(name).check()
-        return name
-    given = settings_for(name)
-    if given is not None:
-        settings_of(given)
-        return name
-    raise UnknownName(
-        f"no strategy named {name!r}; known are {', '.join(sorted(known.values()))}, mask last N, "
-        f"truncate to PERCENT, tiers of {', '.join(sorted(STRATEGIES))}, such as "
-        "superseded+mask+truncate:spare=5, GC plugins such as gc_hybrid, and package.module:Name "
-        "for one of your own."
-    )
+    return name
 
 
 def maker(name: str, patience: float = CALL_SECONDS) -> Make:
@@ -102,7 +91,13 @@ def maker(name: str, patience: float = CALL_SECONDS) -> Make:
         return lambda _: SandboxedStrategy(name, patience)
     given = settings_for(name)
     if given is None:
-        raise UnknownName(f"no strategy named {name!r}; see `marksweep replay --help`.")
+        references = ", ".join(sorted((*REFERENCES, CLAIRVOYANT)))
+        raise UnknownName(
+            f"no strategy named {name!r}; known are {references}, "
+            f"mask last N, truncate to PERCENT, tiers of {', '.join(sorted(STRATEGIES))}, such as "
+            "superseded+mask+truncate:spare=5, GC plugins such as gc_hybrid, and "
+            "package.module:Name for one of your own."
+        )
     settings = settings_of(given)
     return lambda count: ConversationCollector(count, settings)
 

@@ -13,7 +13,7 @@ from marksweep.errors import NotFound
 from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.inputs import Passed
 from marksweep.replay.needs import Study, habits, study
-from marksweep.replay.records import Count, Trajectory, price, read_trajectories
+from marksweep.replay.records import Count, Trajectory, price, read_records
 
 VARIABLE = "MARKSWEEP_DATA"
 """Names the folder that holds the recorded data, or one with such a sub-folder `dev`."""
@@ -63,7 +63,7 @@ def folder() -> Path:
 def load(count: Count, extractor: str = "names", most: int = AT_MOST) -> dict[str, list[Case]]:
     """The development sets, ready to be scored, each in the order of its lots."""
     extract = EXTRACTORS[extractor]
-    read = {s.name: read_trajectories(folder() / f"{s.name}.jsonl.xz") for s in DEVELOPMENT}
+    read = {s.name: read_records(folder() / f"{s.name}.jsonl.xz", Trajectory) for s in DEVELOPMENT}
     stop: set[str] = set()
     for source in DEVELOPMENT:
         if source.share is not None:

@@ -6,15 +6,13 @@ compressed. `text_of` and `price` say what a message says and what it costs.
 
 from __future__ import annotations
 
-import gzip
-import lzma
 from collections.abc import Callable, Iterator
-from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from marksweep.dialects.transcripts import unpacked
 from marksweep.errors import BadInput
 
 T = TypeVar("T")
@@ -63,14 +61,18 @@ class Conversation(msgspec.Struct, frozen=True):
     questions: tuple[Question, ...]
 
 
-def read_trajectories(path: Path) -> list[Trajectory]:
-    """Read the trajectories of a `.jsonl` file, which may be compressed with xz or gzip."""
-    return [_decode(line, Trajectory, path, n) for n, line in _lines(path)]
-
-
-def read_conversations(path: Path) -> list[Conversation]:
-    """Read the conversations of a `.jsonl` file, which may be compressed with xz or gzip."""
-    return [_decode(line, Conversation, path, n) for n, line in _lines(path)]
+def read_records(path: Path, kind: type[T]) -> list[T]:
+    """Read the records of a `.jsonl` file, which may be compressed with xz or gzip."""
+    found = []
+    for number, line in enumerate(unpacked(path.read_bytes()).text.splitlines(), 1):
+        try:
+            found += [msgspec.json.decode(line, type=kind)] if line.strip() else []
+        except msgspec.DecodeError as error:
+            raise BadInput(
+                f"{path.name}, line {number}, is not a {kind.__name__.lower()}: {error}. "
+                "Expected one JSON object per line."
+            ) from error
+    return found
 
 
 def leaves(arguments: str) -> list[str]:
@@ -124,28 +126,3 @@ def _walk(tree: object) -> Iterator[str]:
         yield tree
     elif isinstance(tree, int | float) and not isinstance(tree, bool):
         yield str(tree)
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    with _open(path) as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                yield number, line
-
-
-def _open(path: Path) -> BufferedIOBase:
-    if path.suffix == ".xz":
-        return lzma.open(path, "rb")
-    if path.suffix == ".gz":
-        return gzip.open(path, "rb")
-    return path.open("rb")
-
-
-def _decode(line: bytes, kind: type[T], path: Path, number: int) -> T:
-    try:
-        return msgspec.json.decode(line, type=kind)
-    except msgspec.DecodeError as error:
-        raise BadInput(
-            f"{path.name}, line {number}, is not a {kind.__name__.lower()}: {error}. "
-            "Expected one JSON object per line."
-        ) from error

@@ -9,8 +9,13 @@ stopped goes on from there.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -29,7 +34,6 @@ from marksweep.replay.records import PER_MESSAGE, Conversation, Count
 from marksweep.replay.references import STUB
 from marksweep.replay.result_cache import code_of, load, name_of, own_code, save
 from marksweep.replay.sandbox import CALL_SECONDS, NoRecall, StrategyFailed
-from marksweep.replay.workers import spread
 from marksweep.sizes import Size
 
 MIN_PARALLEL_TOKENS = 60_000
@@ -148,7 +152,7 @@ def run(
         jobs += [Ask(talk, name, budget, how) for name in asked for talk in talks]
     workers = how.workers if sum(map(_size, jobs)) >= MIN_PARALLEL_TOKENS else 1
     results: dict[int, JobResult | Answers] = {}
-    for at, result in spread(_do, jobs, workers, _size):
+    for at, result in _spread(jobs, workers):
         results[at] = result
         if progress is not None:
             progress(len(results), len(jobs))
@@ -160,6 +164,43 @@ def run(
             name: [cast(Answers, next(each)) for _ in talks] for name in asked
         }
     return front
+
+
+def _spread(jobs: Sequence[Job | Ask], workers: int) -> Iterator[tuple[int, JobResult | Answers]]:
+    """Do jobs in so many processes, the biggest first; give each result with its job's number.
+
+    Leaves no process behind when it is stopped or killed.
+    """
+    if workers <= 1:
+        for at, job in enumerate(jobs):
+            yield at, _do(job)
+        return
+    order = sorted(range(len(jobs)), key=lambda at: -_size(jobs[at]))
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_quiet)
+    try:
+        waiting = {pool.submit(_do, jobs[at]): at for at in order}
+        for future in as_completed(waiting):
+            yield waiting.pop(future), future.result()
+    except BaseException:
+        for child in active_children():
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)  # Its thread must not outlive it: Python could not end.
+
+
+def _quiet() -> None:
+    """End without a traceback when the user stops the run, and when the parent process ends."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A killed parent notifies nobody: its processes would wait for jobs for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _size(job: Job | Ask) -> int:

@@ -14,10 +14,9 @@ import msgspec
 
 from marksweep.core.strategy import Strategy
 from marksweep.errors import BadInput, MarksweepError, UnknownName
-from marksweep.replay.conversation_collector import ConversationCollector
+from marksweep.replay.collectors import ConversationCollector, PluginCollector
 from marksweep.replay.counting import exact
 from marksweep.replay.drive import Collector
-from marksweep.replay.plugin_collector import PluginCollector
 from marksweep.replay.records import Count
 from marksweep.replay.strategy_spec import Spec, parse
 from marksweep.settings import Settings

@@ -312,18 +312,6 @@ def _changing(work: Callable[[Source, Wanted], object]) -> Work:
     return change
 
 
-def _pin(source: Source, wanted: Wanted) -> tuple[str, ...]:
-    for name in wanted.names:
-        source.pin(name)
-    return wanted.names
-
-
-def _unpin(source: Source, wanted: Wanted) -> tuple[str, ...]:
-    for name in wanted.names:
-        source.unpin(name)
-    return wanted.names
-
-
 LOOKS: dict[str, Work] = {
     "heaps": _looking(lambda _, heaps: heaps.list()),
     "view": _view,
@@ -339,8 +327,8 @@ CHANGES: dict[str, Work] = {
     "collect": _changing(lambda source, wanted: source.collect(wanted.plan_id)),
     "undo": _changing(lambda source, wanted: source.undo(wanted.plan_id)),
     "restore": _changing(lambda source, wanted: source.restore(wanted.names)),
-    "pin": _changing(_pin),
-    "unpin": _changing(_unpin),
+    "pin": _changing(lambda source, wanted: source.pin(wanted.names)),
+    "unpin": _changing(lambda source, wanted: source.unpin(wanted.names)),
 }
 
 

@@ -59,6 +59,11 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
     """Host headers to accept besides its own, such as the name of a proxy."""
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return is_loopback(self.host)
+
     def door(self, tokens: BearerTokens) -> Door:
         """Admit requests that name this host and have a token."""
         return Door(hosts=(*LOOPBACK, f"{self.host}:*", *self.hosts), tokens=tokens)
@@ -72,7 +77,7 @@ def page_url(url: str, token: str) -> str:
 def serve(heaps: Heaps, listening: Listening, *, started: Callable[[str], None]) -> None:
     """Serve the page until interrupted; `started` receives its address."""
     given = token_of_environment()
-    if not is_loopback(listening.host) and not given:
+    if not listening.is_loopback and not given:
         raise Refused(
             f"--host {listening.host} can be reached from other machines, and there is no token. "
             f"Set {TOKEN}, or listen on 127.0.0.1."

@@ -119,13 +119,15 @@ class _Stored:
         """Restore some of what was swept."""
         return self.face.restore(*names)
 
-    def pin(self, name: str) -> None:
+    def pin(self, names: tuple[str, ...]) -> None:
         """Protect something from every collection."""
-        self.face.pin(name, by=ACTOR)
+        for name in names:
+            self.face.pin(name, by=ACTOR)
 
-    def unpin(self, name: str) -> None:
+    def unpin(self, names: tuple[str, ...]) -> None:
         """Remove the protection."""
-        self.face.unpin(name)
+        for name in names:
+            self.face.unpin(name)
 
     def _swept_segment(self, name: str) -> Segment:
         for entry in self.face.store.stash.get(self.face.workspace, [name]):
@@ -356,13 +358,13 @@ class Remembered:
         memories = _memories(*names)
         return refs_of(self._memory.restore(memory_ids=memories, workspace_id=self._workspace))
 
-    def pin(self, name: str) -> None:
+    def pin(self, names: tuple[str, ...]) -> None:
         """Pin."""
-        self._memory.pin(_memories(name), by=ACTOR, workspace_id=self._workspace)
+        self._memory.pin(_memories(*names), by=ACTOR, workspace_id=self._workspace)
 
-    def unpin(self, name: str) -> None:
+    def unpin(self, names: tuple[str, ...]) -> None:
         """Unpin."""
-        self._memory.unpin(_memories(name), workspace_id=self._workspace)
+        self._memory.unpin(_memories(*names), workspace_id=self._workspace)
 
 
 Source = WorkingSet | Talk | Remembered

@@ -100,21 +100,19 @@ class Stored:
 
 def conversations(fit: Fit) -> Heaps:
     """Return the proxy's conversations; those in use are read from memory."""
-
-    @contextmanager
-    def opened(workspace: str) -> Iterator[Source]:
-        yield Talk(fit.conversation(workspace))
-
-    openers: dict[HeapKind, Opener] = {HeapKind.CONVERSATION: opened}
-    return Heaps(fit.store.segments, openers, workspaces=fit.workspaces)
+    return _talks(fit.store, fit.conversation, fit.workspaces)
 
 
 def one_conversation(talk: Conversation) -> Heaps:
     """Return the heap of one conversation, read from its own store."""
+    return _talks(talk.store, lambda _: talk, lambda: [talk.workspace])
 
+
+def _talks(
+    store: Store, find: Callable[[str], Conversation], workspaces: Callable[[], Sequence[str]]
+) -> Heaps:
     @contextmanager
-    def opened(_: str) -> Iterator[Source]:
-        yield Talk(talk)
+    def opened(workspace: str) -> Iterator[Source]:
+        yield Talk(find(workspace))
 
-    openers: dict[HeapKind, Opener] = {HeapKind.CONVERSATION: opened}
-    return Heaps(talk.store.segments, openers, workspaces=lambda: [talk.workspace])
+    return Heaps(store.segments, {HeapKind.CONVERSATION: opened}, workspaces=workspaces)
