@@ -20,12 +20,13 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.datasets import CONVERSATIONS, folder, load
 from benchmarks.trimmed import LANGCHAIN, trimmed
 from marksweep.core.plan import Prices
 from marksweep.replay.atoms import EXTRACTORS
+from marksweep.replay.cases import Case
 from marksweep.replay.catalog import CLAIRVOYANT, ECONOMY, QUALITY, REFERENCES, TRUNCATE
 from marksweep.replay.counting import exact
-from marksweep.replay.datasets import CONVERSATIONS, Case, folder, load
 from marksweep.replay.measures import Figures, Gap, Outcome, Times, figures, gap
 from marksweep.replay.records import Conversation, read_records
 from marksweep.replay.runner import Budget, How, JobResult

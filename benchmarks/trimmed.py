@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.peers.environments import CannotInstall, interpreter, last_line
+from marksweep.replay.cases import Case
 from marksweep.replay.counting import exact
-from marksweep.replay.datasets import Case
 from marksweep.replay.drive import Pricer, drive, limit_of
 from marksweep.replay.hits import Reader, proofs
 from marksweep.replay.measures import Outcome

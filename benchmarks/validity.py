@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.datasets import folder
 from benchmarks.peers.drivers.pairing import has_task, is_paired
 from benchmarks.peers.environments import CannotInstall, interpreter, last_line
 from benchmarks.peers.transcripts import approximate_tokens
@@ -29,7 +30,6 @@ from marksweep.conversation import Conversation
 from marksweep.dialects import read, validate
 from marksweep.messages import Message, Role, count_message, starts_turn
 from marksweep.plugins import GCConfig, GCTriggerReason, load_gc_plugin
-from marksweep.replay.datasets import folder
 from marksweep.strategies.registry import STRATEGIES, Choice
 
 PERCENTS = range(5, 100, 10)

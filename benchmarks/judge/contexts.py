@@ -19,10 +19,10 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.datasets import folder
 from marksweep.replay.catalog import canonical, maker
 from marksweep.replay.collectors import ConversationCollector
 from marksweep.replay.counting import exact
-from marksweep.replay.datasets import folder
 from marksweep.replay.needs import uses_calls
 from marksweep.replay.records import (
     Count,

@@ -19,13 +19,14 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.datasets import load
 from benchmarks.peers.drivers.pairing import is_paired
 from benchmarks.peers.environments import CannotInstall, interpreter, last_line
 from benchmarks.quality import run
 from benchmarks.trimmed import Job, Precomputed
+from marksweep.replay.cases import Case
 from marksweep.replay.catalog import ECONOMY, QUALITY
 from marksweep.replay.counting import exact
-from marksweep.replay.datasets import Case, load
 from marksweep.replay.drive import Pricer, drive, limit_of
 from marksweep.replay.guards import Violation
 from marksweep.replay.hits import Reader, proofs

@@ -89,6 +89,9 @@ class Reading:
 DEAD = "dead"
 """The strategy that finds dead weight."""
 
+QUICK_DEAD = "superseded"
+"""Finds what of it can be found without reading every text."""
+
 
 class DeadWeight(msgspec.Struct, frozen=True):
     """One reason why messages are no longer needed, with their ids and tokens."""

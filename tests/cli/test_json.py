@@ -26,7 +26,6 @@ QUICK = ("-s", "mask last 10", "-b", "30%", "--solver-nodes", "20", "--workers",
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MARKSWEEP_DATA", raising=False)
     Path("chat.json").write_text(json.dumps(history()))
     Path("code").mkdir()
     for name in ("ant", "bee", "cat", "dog"):
@@ -65,7 +64,7 @@ def test_commands_on_transcripts() -> None:
 
 
 def test_commands_on_recorded_runs() -> None:
-    assert printed("replay PATHS", "replay", "chat.json", *QUICK)["result"]["rows"]
+    assert printed("replay", "replay", "chat.json", *QUICK)["result"]["rows"]
     assert printed("tune", "tune", "chat.json", *QUICK, "-o", "settings.toml")
 
 

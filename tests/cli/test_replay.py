@@ -26,9 +26,8 @@ QUICK = ("-s", "coverage", "-b", "30%", *SOLVED_ROUGHLY, "--workers", "1")
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in an empty folder, with one transcript and no recorded data."""
+    """Work in an empty folder, with one transcript."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MARKSWEEP_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "160")
     Path("chat.json").write_text(json.dumps(recorded()))
 
@@ -166,16 +165,6 @@ class TestReplay:
         assert replayed(".", *QUICK, "--keep", "done") == first
         assert first["result"]["passed"] == []
 
-    @pytest.mark.parametrize("asked", [("replay", "--html", "r.html"), ("tune",)])
-    def test_one_report_for_several_sets_is_refused_before_any_work(
-        self, asked: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("MARKSWEEP_DATA", "data")
-        for sets in ((), ("--set", "mini_swe", "--set", "tau_airline")):
-            done = run(*asked, *sets)
-            assert done.exit_code == 2
-            assert "Name one with --set" in " ".join(done.stderr.split())
-
     def test_standard_input_is_replayed(self) -> None:
         lines = b"".join(json.dumps(message).encode() + b"\n" for message in recorded())
         done = run("replay", "-", *QUICK, stdin=lines)
@@ -223,7 +212,7 @@ class TestReplay:
     @pytest.mark.parametrize(
         ("arguments", "expected"),
         [
-            ((), "MARKSWEEP_DATA"),
+            ((), "Missing argument 'PATHS...'"),
             (("nowhere",), "does not exist"),
             (("chat.json", "-s", "magic"), "no strategy named 'magic'"),
             (("chat.json", "-b", "much"), "not a size"),

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import datasets
+from benchmarks.datasets import AT_MOST, folder
 from marksweep.errors import NotFound
-from marksweep.replay import datasets
-from marksweep.replay.datasets import AT_MOST, folder, prepare
+from marksweep.replay.cases import prepare
 from marksweep.replay.records import Trajectory, Wire
 from tests.replay.stories import answers, by_words, calls, user
 
@@ -26,7 +27,7 @@ def story(name: str, needs: int) -> Trajectory:
 
 
 def used(*trajectories: Trajectory) -> list[str]:
-    cases, passed = prepare(trajectories, "names", by_words)
+    cases, passed = prepare(trajectories, "names", by_words, most=AT_MOST)
     assert len(cases) + len(passed) == len(trajectories)
     return [case.study.trajectory.id for case in cases]
 

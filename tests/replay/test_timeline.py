@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from marksweep.replay.atoms import names
+from marksweep.replay.cases import Case
 from marksweep.replay.counting import exact
-from marksweep.replay.datasets import Case
 from marksweep.replay.drive import Pricer
 from marksweep.replay.needs import study
 from marksweep.replay.records import Trajectory, price

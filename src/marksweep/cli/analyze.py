@@ -32,7 +32,7 @@ from marksweep.dialects import Finding, History, Skipped, validate
 from marksweep.model import Candidate, Plan
 from marksweep.money import ModelPrice, dollars, price_of
 from marksweep.preview import Change, Missed, largest_changes, likely_missed
-from marksweep.reading import DEAD, DeadWeight, Reading, dead_weight
+from marksweep.reading import DEAD, QUICK_DEAD, DeadWeight, Reading, dead_weight
 from marksweep.segments import FocusArgs
 from marksweep.settings import Settings
 from marksweep.sizes import Size
@@ -43,9 +43,6 @@ QUICK = ("truncate", "mask", "superseded", "budget", "superseded+mask+truncate")
 
 THOROUGH = ("summarize", "hybrid", "coverage", "coverage_quality")
 """Strategies that read every text."""
-
-QUICK_DEAD = "superseded"
-"""Dead weight that is found without reading every text."""
 
 THOROUGH_TOKENS = 500_000
 """Tokens up to which the thorough strategies are compared by default. More waits longer: they take

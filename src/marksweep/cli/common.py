@@ -48,24 +48,32 @@ workspace_option = click.option("--workspace", metavar="NAME", help="Default: th
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
-def price_options(function: F) -> F:
-    """Add --model and --price: whose prices a cost is written in."""
-    for option in (
-        click.option(
-            "--price",
-            metavar="IN,CACHED,OUT",
-            help="Other prices, in dollars for a million tokens, such as 3,0.3,15.",
-        ),
-        click.option(
-            "--model",
-            default=MODEL,
-            show_default=True,
-            metavar="NAME",
-            help=f"Show costs at the prices of this model ({AS_OF}): {', '.join(MODELS)}.",
-        ),
-    ):
-        function = option(function)
-    return function
+def options(*given: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Add several options and arguments at once, in this order."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(given):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+price_options = options(
+    click.option(
+        "--model",
+        default=MODEL,
+        show_default=True,
+        metavar="NAME",
+        help=f"Show costs at the prices of this model ({AS_OF}): {', '.join(MODELS)}.",
+    ),
+    click.option(
+        "--price",
+        metavar="IN,CACHED,OUT",
+        help="Other prices, in dollars for a million tokens, such as 3,0.3,15.",
+    ),
+)
+"""Whose prices a cost is written in."""
 
 
 def settings(store: str | None = None) -> Settings:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from marksweep.cli.common import command as make_command
-from marksweep.cli.common import say, settings, store_option, tokens_in
+from marksweep.cli.common import options, say, settings, store_option, tokens_in
 from marksweep.errors import BadInput, MarksweepError
 
 LIMIT = "100k"
@@ -18,44 +18,40 @@ LIMIT = "100k"
 KEEP_DAYS = 30.0
 """Days that a conversation stays in the store after its last message."""
 
-limit_option = click.option(
-    "--limit", default=LIMIT, show_default=True, help="Tokens that a request may have."
+request_options = options(
+    click.option(
+        "--limit", default=LIMIT, show_default=True, help="Tokens that a request may have."
+    ),
+    click.option("--strategy", help="How to choose what is removed; default: the settings."),
+    store_option,
+    click.option(
+        "--dry-run", is_flag=True, help="Send requests unchanged; log what would be removed."
+    ),
+    click.option(
+        "--rewrite-subscriptions",
+        is_flag=True,
+        help="Also rewrite requests paid by a subscription; see your provider's terms.",
+    ),
+    click.option(
+        "--keep-days",
+        default=KEEP_DAYS,
+        show_default=True,
+        type=click.FloatRange(min=0, min_open=True),
+        help="Delete conversations without new messages for this long.",
+    ),
 )
-strategy_option = click.option(
-    "--strategy", help="How to choose what is removed; default: the settings."
-)
-upstream_option = click.option(
-    "--upstream", default="", metavar="URL", help="Where all requests go; default: their provider."
-)
-dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Send requests unchanged; log what would be removed."
-)
-keep_option = click.option(
-    "--keep-days",
-    default=KEEP_DAYS,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    help="Delete conversations without new messages for this long.",
-)
-subscription_option = click.option(
-    "--rewrite-subscriptions",
-    is_flag=True,
-    help="Also rewrite requests paid by a subscription; see your provider's terms.",
-)
+"""How requests are made to fit."""
 
 
 @make_command("proxy")
-@limit_option
+@request_options
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8723, show_default=True, type=click.IntRange(0, 65_535))
-@upstream_option
+@click.option(
+    "--upstream", default="", metavar="URL", help="Where all requests go; default: their provider."
+)
 @click.option("--route", "routes", multiple=True, metavar="NAME=URL", help="Where /@NAME/… goes.")
-@strategy_option
-@store_option
-@dry_run_option
 @click.option("--forward-only", is_flag=True, help="Send requests unchanged, without reading them.")
-@subscription_option
-@keep_option
 @click.option("--allow-remote", is_flag=True, help="Let other machines connect.")
 @click.option(
     "--token-file",
@@ -93,7 +89,7 @@ def proxy(
     from marksweep.proxy.server import Listening, serve
 
     found = settings(store)
-    options = Options(
+    handling = Options(
         limit=tokens_in(limit),
         strategy=strategy or found.conversation.choice(),
         is_dry_run=dry_run,
@@ -103,7 +99,7 @@ def proxy(
     )
     serve(
         Listening(host=host, port=port, allows_others=allow_remote, token_file=token_file),
-        options,
+        handling,
         Upstreams.read(upstream, routes),
         found.store.location,
         started=lambda url, page: click.echo(f"listening on {url}\nthe page is at {page}"),
@@ -111,12 +107,7 @@ def proxy(
 
 
 @make_command("wrap")
-@limit_option
-@strategy_option
-@store_option
-@dry_run_option
-@subscription_option
-@keep_option
+@request_options
 @click.argument("client")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def wrap(
@@ -144,13 +135,13 @@ def wrap(
     arguments = arguments[1:] if arguments[:1] == ("--",) else arguments
     tokens_in(limit)
     location = settings(store).store.location
-    options = ["--limit", limit, "--store", location, "--keep-days", str(keep_days)]
-    options += ["--strategy", strategy] if strategy else []
-    options += ["--dry-run"] if dry_run else []
-    options += ["--rewrite-subscriptions"] if rewrite_subscriptions else []
+    asked = ["--limit", limit, "--store", location, "--keep-days", str(keep_days)]
+    asked += ["--strategy", strategy] if strategy else []
+    asked += ["--dry-run"] if dry_run else []
+    asked += ["--rewrite-subscriptions"] if rewrite_subscriptions else []
     place = location if "://" in location else str(Path(location).absolute())
     recall = [sys.executable, "-m", "marksweep", "swept", "--mcp", "--store", place]
-    done = run_wrapped(found, arguments, options, recall, say)
+    done = run_wrapped(found, arguments, asked, recall, say)
     if done.totals is not None:
         totals = done.totals
         say(

@@ -23,17 +23,17 @@ from marksweep.cli.common import (
     emit,
     errors,
     json_option,
+    options,
     price_options,
     progress,
 )
 from marksweep.cli.common import command as make_command
 from marksweep.errors import BadInput
 from marksweep.money import dollars, price_of
-from marksweep.replay import catalog, datasets
+from marksweep.replay import catalog
 from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.catalog import is_usable, settings_for
 from marksweep.replay.clairvoyant import MAX_NODES
-from marksweep.replay.counting import exact
 from marksweep.replay.html import page
 from marksweep.replay.html_front import front
 from marksweep.replay.inputs import gather
@@ -43,14 +43,12 @@ from marksweep.replay.recommend import (
     gap_text,
     settings_file,
 )
-from marksweep.replay.records import Conversation, read_records
 from marksweep.replay.report import (
     BUDGETS,
     MAX_TRANSCRIPTS,
     Replayed,
     Request,
     replay,
-    replay_cases,
 )
 from marksweep.replay.runner import Budget, How
 from marksweep.replay.sandbox import CALL_SECONDS
@@ -62,12 +60,11 @@ from marksweep.strategies.registry import DEAR
 TUNED = ("10%", "20%", "35%", "50%", "75%")
 """Budgets that `tune` tries."""
 
-Command = Callable[..., Any]
 Given = dict[str, Any]
 """The options as click passes them."""
 
-OPTIONS = (
-    click.argument("paths", nargs=-1),
+replay_options = options(
+    click.argument("paths", nargs=-1, required=True),
     click.option(
         "-s",
         "--strategy",
@@ -88,7 +85,6 @@ OPTIONS = (
     click.option("--html", type=click.Path(path_type=Path), help="Write a report for a browser."),
     click.option("--trace", metavar="NAME", help="Transcript for the report's timeline."),
     click.option("--dialect", help="The format; detected if left out."),
-    click.option("--set", "sets", multiple=True, help="Without PATHS: a set in MARKSWEEP_DATA."),
     click.option(
         "--extractor",
         type=click.Choice(list(EXTRACTORS)),
@@ -133,38 +129,24 @@ OPTIONS = (
 """What both commands take."""
 
 
-def shared(function: Command) -> Command:
-    """Add the options that both commands have."""
-    for option in reversed(OPTIONS):
-        function = option(function)
-    return function
-
-
 @make_command("replay")
-@shared
+@replay_options
 def command(paths: tuple[str, ...], html: Path | None, as_json: bool, **given: Any) -> None:  # noqa: ANN401
     """Show how strategies would have done on recorded transcripts. Nothing is sent anywhere.
 
     PATHS are files, folders or patterns of transcripts in any format (Claude Code and Codex logs,
-    requests, lists of messages; .xz and .gz too), or - for standard input. Without PATHS the sets
-    in MARKSWEEP_DATA are replayed.
+    requests, lists of messages; .xz and .gz too), or - for standard input.
 
     Example:  marksweep replay ~/.claude/projects --budget 32k --html report.html
     """
-    if html is not None:
-        _check_one(paths, given["sets"])
     found = _run(paths, given)
-    written = {name: _written(each, given) for name, each in found.items()}
-    if html is not None:
-        _write_html(html, next(iter(written.values())))
-    looks = None if as_json else Group(*(shown(name, each) for name, each in found.items()))
-    emit(written.get("", written), looks, as_json=as_json)
+    _show(found, given, html, as_json=as_json)
     if html is not None and not as_json:
         click.echo(f"The report is in {html}.")
 
 
 @make_command("tune")
-@shared
+@replay_options
 @click.option(
     "-o",
     "--output",
@@ -186,19 +168,14 @@ def tune(
 
     Example:  marksweep tune ~/.claude/projects
     """
-    _check_one(paths, given["sets"])
     path = output or _settings_path()
-    found = _run(paths, {**given, "budgets": given["budgets"] or TUNED}, writable)
-    report = next(iter(found.values()))
+    report = _run(paths, {**given, "budgets": given["budgets"] or TUNED}, writable)
     if report.chosen is None:
         raise BadInput(
             "no strategy that was replayed can be written to a settings file: they are references, "
             "plugins or your own, or broke a rule. Name others with -s."
         )
-    written = _written(report, given)
-    if html is not None:
-        _write_html(html, written)
-    emit(written, None if as_json else shown("", report), as_json=as_json)
+    _show(report, given, html, as_json=as_json)
     before = path.read_text("utf-8") if path.exists() else ""
     text = settings_file(report.chosen, report.result, before)
     if before == text:
@@ -227,8 +204,8 @@ def _settings_path() -> Path:
 
 def _run(
     paths: Sequence[str], given: Given, usable_as: Callable[[str], bool] = is_usable
-) -> dict[str, Replayed]:
-    """Replay what the options say, by name of the set; names and sizes are checked first."""
+) -> Replayed:
+    """Replay what the options say; names and sizes are checked first."""
     for budget in given["budgets"]:
         Budget.of(budget)
     request = Request(
@@ -246,15 +223,13 @@ def _run(
         ),
         price=price_of(given["model"], given["price"]),
         trace=given["trace"],
-        source=shlex.join(paths) or "PATH",
+        source=shlex.join(paths),
         usable_as=usable_as,
     )
     try:
-        if paths:
-            inputs = gather(paths, given["dialect"], leave_out=given["keep"])
-            with progress("replaying") as advance:
-                return {"": replay(inputs, request, lambda done, jobs: advance(done, jobs, ""))}
-        return _recorded(given["sets"], request)
+        inputs = gather(paths, given["dialect"], leave_out=given["keep"])
+        with progress("replaying") as advance:
+            return replay(inputs, request, lambda done, jobs: advance(done, jobs, ""))
     except KeyboardInterrupt:
         folder = request.how.folder
         kept = "" if folder is None else f" Finished work is in {folder}; run it again."
@@ -262,48 +237,13 @@ def _run(
         sys.exit(INTERRUPTED)
 
 
-def _check_one(paths: Sequence[str], sets: Sequence[str]) -> None:
-    """Refuse several sets, before any work, where the outcome is about one."""
-    if os.environ.get(datasets.VARIABLE) and not paths and len(set(sets)) != 1:
-        raise BadInput(
-            f"a report or a setting is for one set, not for all in {datasets.VARIABLE}. Name one "
-            "with --set, or name transcripts."
-        )
-
-
-def _recorded(sets: Sequence[str], request: Request) -> dict[str, Replayed]:
-    """Replay the sets in MARKSWEEP_DATA."""
-    if not os.environ.get(datasets.VARIABLE):
-        raise BadInput(
-            f"no transcripts. Name files or folders, such as ~/.claude/projects, or set "
-            f"{datasets.VARIABLE}."
-        )
-    known = [*(source.name for source in datasets.DEVELOPMENT), *datasets.CONVERSATIONS]
-    unknown = set(sets) - set(known)
-    if unknown:
-        raise BadInput(f"no set named {min(unknown)!r}; known are {', '.join(known)}.")
-    wanted = [name for name in known if name in sets] if sets else known
-    cases = datasets.load(exact(), request.extractor)
-    out = {}
-    for name in wanted:
-        talks: tuple[Conversation, ...] = ()
-        if name in datasets.CONVERSATIONS:
-            talks = tuple(read_records(datasets.folder() / f"{name}.jsonl.xz", Conversation))
-        with progress(name) as advance:
-            out[name] = replay_cases(
-                cases.get(name, ()), talks, (), request, lambda done, jobs: advance(done, jobs, "")
-            )
-    return out
-
-
-def _written(report: Replayed, given: Given) -> Replayed:
-    """What goes into JSON and HTML: times only if they were asked for."""
+def _show(report: Replayed, given: Given, html: Path | None, *, as_json: bool) -> None:
+    """Print a replay, and write its page; JSON and HTML have times only if asked for."""
     result = report.result if given["times"] else timeless(report.result)
-    return msgspec.structs.replace(report, result=result)
-
-
-def _write_html(path: Path, report: Replayed) -> None:
-    transcripts.save(path, page(report.result, report.chosen, report.timelines).encode())
+    if html is not None:
+        transcripts.save(html, page(result, report.chosen, report.timelines).encode())
+    written = msgspec.structs.replace(report, result=result)
+    emit(written, None if as_json else shown(report), as_json=as_json)
 
 
 COLUMNS = ("recall", "any/src", "gap closed", "cost", "churn", "ms")
@@ -316,13 +256,13 @@ MAX_LISTED = 5
 """Skipped transcripts, and failures of a strategy, that are listed."""
 
 
-def shown(name: str, report: Replayed) -> RenderableType:
+def shown(report: Replayed) -> RenderableType:
     """The figures, the recommended setting, and what was skipped."""
     result = report.result
     needs = sum(line.need_steps for line in result.transcripts)
     count = render.counted(result.transcripts, "transcript")
-    head = f" {count}, {result.tokens:,} tokens, {needs:,} steps with needs"
-    parts: list[RenderableType] = [Text(f"{name}{head}".strip(), style="bold")]
+    head = f"{count}, {result.tokens:,} tokens, {needs:,} steps with needs"
+    parts: list[RenderableType] = [Text(head, style="bold")]
     if result.rows:
         parts += [figures(result), *_broken(result), Text(_bounds(result), style="dim")]
     if result.evidence:

@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Group
 
 from marksweep.cli import render
-from marksweep.cli.common import NOTHING, F, emit, json_option, settings, store_option
+from marksweep.cli.common import NOTHING, emit, json_option, options, settings, store_option
 from marksweep.cli.common import command as make_command
 from marksweep.graph.place import place_of
 from marksweep.model import utc_now
@@ -23,22 +23,19 @@ KEEP_ALL = PlanRetention(days=1e9, plans=1_000_000_000)
 """Keeps plans from expiring while a journal is copied; its later users let them expire."""
 
 
-def transfer_options(function: F) -> F:
-    """Add the file, --workspace, --store and --json."""
-    for option in (
-        json_option,
-        store_option,
-        click.option(
-            "--workspace",
-            "workspaces",
-            multiple=True,
-            metavar="NAME",
-            help="Only these; all if left out.",
-        ),
-        click.argument("path", type=click.Path(path_type=Path)),
-    ):
-        function = option(function)
-    return function
+transfer_options = options(
+    click.argument("path", type=click.Path(path_type=Path)),
+    click.option(
+        "--workspace",
+        "workspaces",
+        multiple=True,
+        metavar="NAME",
+        help="Only these; all if left out.",
+    ),
+    store_option,
+    json_option,
+)
+"""What is moved, and between which file and store."""
 
 
 class StoreFile(msgspec.Struct, frozen=True):

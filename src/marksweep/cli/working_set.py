@@ -16,6 +16,7 @@ from marksweep.cli.common import (
     CommandContext,
     at_options,
     in_workspace,
+    options,
 )
 from marksweep.cli.common import command as make_command
 from marksweep.errors import NotFound
@@ -76,13 +77,12 @@ class Pinned(msgspec.Struct, frozen=True):
 def filter_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add options for what segments are about, and pass what they say as `filters`."""
 
+    @options(*_FILTERS.values())
     @wraps(command)
     def call(**given: object) -> int:
         filters = {name: given.pop(name) for name in _FILTERS}
         return command(filters={name: value for name, value in filters.items() if value}, **given)
 
-    for option in reversed(list(_FILTERS.values())):
-        call = option(call)
     return call
 
 

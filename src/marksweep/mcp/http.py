@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,8 +27,8 @@ from marksweep.monitoring import unhealthy_without_store
 from marksweep.stores.files import is_exposed
 from marksweep.web.bearer import TOKEN, BearerTokens
 from marksweep.web.heaps import Heaps
-from marksweep.web.routes import LOOPBACK, Door, routes
 from marksweep.web.routes import PATH as PAGE
+from marksweep.web.routes import Door, routes
 from marksweep.web.server import Listening, listen
 from marksweep.web.sources import Source, WorkingSet
 from marksweep.web.stored import Stored
@@ -98,11 +98,11 @@ def http_app(options: HttpOptions, state: ServerState, tokens: BearerTokens) -> 
         host=options.host,
     )
     app.router.routes.extend(state.monitor.routes(unhealthy_without_store))
-    app.router.routes.extend(_page_routes(state, _hosts(options)))
+    app.router.routes.extend(_page_routes(state, options.door()))
     return state.monitor.counted(Guard(app, tokens, Rates(options.rate)))
 
 
-def _page_routes(state: ServerState, hosts: Sequence[str]) -> list[Route]:
+def _page_routes(state: ServerState, door: Door) -> list[Route]:
     """Return the page's routes, behind the guard that has checked the token: each caller sees its
     workspaces."""
 
@@ -122,19 +122,14 @@ def _page_routes(state: ServerState, hosts: Sequence[str]) -> list[Route]:
             heaps[only] = stored.heaps(only)
         return heaps[only]
 
-    return routes(seen_by, Door(hosts=hosts))
+    return routes(seen_by, door)
 
 
 def _security(options: HttpOptions) -> TransportSecuritySettings:
     """Accept only requests addressed to us, against DNS rebinding."""
-    hosts = _hosts(options)
+    hosts = list(options.accepted)
     origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
     return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
-
-
-def _hosts(options: HttpOptions) -> list[str]:
-    own = LOOPBACK if options.is_loopback else ()
-    return [*own, f"{options.host}:{options.port}", *options.hosts]
 
 
 async def admitted(

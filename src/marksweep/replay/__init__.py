@@ -28,7 +28,7 @@ sandbox.py                 Plugins and strategies of your own, in separate proce
 From transcripts to a recommendation:
 
 inputs.py                  Find transcripts in any dialect; skip what cannot be replayed.
-datasets.py                The recorded sets of MARKSWEEP_DATA.
+cases.py                   Draw those that are scored, with what they need.
 runner.py                  Collectors at several budgets, in several processes;
                            result_cache.py resumes it.
 table.py                   The figures as data.

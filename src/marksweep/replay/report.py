@@ -15,14 +15,13 @@ from marksweep.errors import BadInput
 from marksweep.money import MODEL, MODELS, ModelPrice
 from marksweep.replay import catalog
 from marksweep.replay.atoms import EXTRACTORS
+from marksweep.replay.cases import Case, prepare
 from marksweep.replay.catalog import CLAIRVOYANT
-from marksweep.replay.datasets import Case, prepare
 from marksweep.replay.drive import Pricer
-from marksweep.replay.inputs import Inputs, Passed
+from marksweep.replay.inputs import Inputs
 from marksweep.replay.measures import Outcome
 from marksweep.replay.needs import habits
 from marksweep.replay.recommend import WANTED_RECALL_PERCENT, Recommendation, recommend
-from marksweep.replay.records import Conversation
 from marksweep.replay.runner import Budget, Front, How, Progress, build, counter, run
 from marksweep.replay.table import Result, tabulate
 from marksweep.replay.timeline import Timeline, trace
@@ -74,20 +73,10 @@ def replay(inputs: Inputs, request: Request, progress: Progress | None = None) -
     stop: set[str] = set()
     if len(runs) >= HABITS_FROM:
         stop = habits(runs, HABIT_SHARE, extract, answers=request.answers)
-    cases, passed = prepare(
+    cases, unfit = prepare(
         runs, request.extractor, counter(), stop=stop, answers=request.answers, most=request.most
     )
-    return replay_cases(cases, inputs.conversations, [*inputs.passed, *passed], request, progress)
-
-
-def replay_cases(
-    cases: Sequence[Case],
-    talks: Sequence[Conversation],
-    passed: Sequence[Passed],
-    request: Request,
-    progress: Progress | None = None,
-) -> Replayed:
-    """Replay what was made ready."""
+    talks, passed = inputs.conversations, [*inputs.passed, *unfit]
     if not cases and not talks:
         first = f"; the first: {passed[0].name}: {passed[0].reason}" if passed else ""
         raise BadInput(f"no transcript can be replayed; {len(passed)} were skipped{first}.")

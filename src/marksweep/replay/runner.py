@@ -22,10 +22,10 @@ from typing import TypeVar, cast
 import msgspec
 
 from marksweep.errors import BadInput
+from marksweep.replay.cases import Case
 from marksweep.replay.catalog import CLAIRVOYANT, maker
 from marksweep.replay.clairvoyant import MAX_NODES, Clairvoyant, Foresight, Solved, foresee
 from marksweep.replay.counting import exact
-from marksweep.replay.datasets import Case
 from marksweep.replay.drive import Collector, Pricer, drive, limit_of
 from marksweep.replay.evidence import Evidence, Recalling, blind, nothing, recalled, tokens_of
 from marksweep.replay.hits import Reader, proofs

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from marksweep.money import MODEL, MODELS, ModelPrice
+from marksweep.replay.cases import Case
 from marksweep.replay.catalog import CLAIRVOYANT, TRUNCATE
 from marksweep.replay.clairvoyant import Solved
-from marksweep.replay.datasets import Case
 from marksweep.replay.inputs import Passed
 from marksweep.replay.measures import Figures, Outcome, figures, gap
 from marksweep.replay.runner import Answers, Budget, Front, JobResult

@@ -14,7 +14,7 @@ import msgspec
 
 from marksweep.preview import MAX_CHANGES, MAX_MISSED
 from marksweep.preview import excerpt as excerpt_lines
-from marksweep.replay.datasets import Case
+from marksweep.replay.cases import Case
 from marksweep.replay.drive import Collector, Pricer, drive
 from marksweep.replay.guards import is_message
 from marksweep.replay.hits import Proof, Reader, Shown, proofs

@@ -64,9 +64,14 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
         """Whether only this machine can connect."""
         return is_loopback(self.host)
 
-    def door(self, tokens: BearerTokens) -> Door:
-        """Admit requests that name this host and have a token."""
-        return Door(hosts=(*LOOPBACK, f"{self.host}:*", *self.hosts), tokens=tokens)
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """Host headers of requests that are meant for this server; * is any port."""
+        return (*LOOPBACK, f"{self.host}:*", *self.hosts)
+
+    def door(self, tokens: BearerTokens | None = None) -> Door:
+        """Admit requests that name this host, and have a token if there are any."""
+        return Door(hosts=self.accepted, tokens=tokens)
 
 
 def page_url(url: str, token: str) -> str:

@@ -21,7 +21,7 @@ from marksweep.heaps.graph import GraphRules, nodes_of, ref, refs_of
 from marksweep.heaps.stash_search import search_stash
 from marksweep.messages import FunctionCall, Message, outcomes_of
 from marksweep.model import Action, Entry, Event, Plan, Report, Segment, Stashed, Unit
-from marksweep.reading import DEAD
+from marksweep.reading import DEAD, QUICK_DEAD
 from marksweep.segments import Segments
 from marksweep.stores.base import Query
 from marksweep.stores.graph.base import GraphQuery, MemoryRow
@@ -30,9 +30,6 @@ from marksweep.web.tiles import State, Tile, label
 
 ACTOR = "the page"
 """The actor in the journal and in pins."""
-
-QUICK_DEAD = "superseded"
-"""Finds dead weight without reading every text."""
 
 THOROUGH_TOKENS = 200_000
 """Tokens of a conversation up to which every text is read to find dead weight: about a second."""
