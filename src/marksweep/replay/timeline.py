@@ -171,17 +171,7 @@ def trace(
         shares, notes, held = origins.of(behind[k])
         before = present[-1] if present else {}
         gone = tuple(m for m, share in sorted(before.items()) if shares.get(m, 0.0) < share)
-        cuts += [
-            Cut(
-                k,
-                m,
-                last[m]["role"],
-                tokens(last[m]) - (tokens(held[m]) if m in held else 0),
-                excerpt_lines(text_of(last[m])),
-                excerpt_lines(text_of(held[m])) if m in held else "",
-            )
-            for m in gone
-        ]
+        cuts += [_cut(k, m, last[m], held.get(m), tokens) for m in gone]
         cuts = sorted(cuts, key=lambda cut: -cut.tokens)[:MAX_CHANGES]
         last = held
         missed = _missed(step.any, needed[k].any, shown, k) if result.any is not None else ()
@@ -214,6 +204,11 @@ def trace(
         tuple(moments),
         tuple(cuts),
     )
+
+
+def _cut(k: int, m: int, was: Wire, now: Wire | None, tokens: Pricer) -> Cut:
+    left, after = (tokens(now), excerpt_lines(text_of(now))) if now else (0, "")
+    return Cut(k, m, was["role"], tokens(was) - left, excerpt_lines(text_of(was)), after)
 
 
 class Origins:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -34,27 +35,23 @@ class SearchContract(Handles):
     def put(self, request: pytest.FixtureRequest, store: Store) -> Callable[..., Find]:
         """Return a function that puts segments somewhere and returns one that searches there."""
 
-        def put_live(segments: Iterable[Segment]) -> Find:
-            store.segments.write("w", put=list(segments))
-            return lambda **query: [
-                hit.found.segment_id for hit in store.segments.search("w", Query(**query))
-            ]
+        def put(segments: Iterable[Segment]) -> Find:
+            if request.param == "segments":
+                store.segments.write("w", put=list(segments))
+            else:
+                store.stash.put("w", [Stashed(each, "plan", NOON) for each in segments])
+            return find
 
-        def put_stashed(segments: Iterable[Segment]) -> Find:
-            store.stash.put("w", [Stashed(each, "plan", NOON) for each in segments])
-            return lambda **query: [
-                hit.found.segment.segment_id for hit in store.stash.search("w", Query(**query))
-            ]
+        def find(**query: Any) -> list[str]:  # noqa: ANN401
+            asked = Query(**query)
+            if request.param == "segments":
+                return [hit.found.segment_id for hit in store.segments.search("w", asked)]
+            stash = store.stash
+            is_recall = request.param == "recall"
+            hits = search_stash(stash, "w", asked) if is_recall else stash.search("w", asked)
+            return [hit.found.segment.segment_id for hit in hits]
 
-        def put_to_recall(segments: Iterable[Segment]) -> Find:
-            put_stashed(segments)
-            return lambda **query: [
-                hit.found.segment.segment_id
-                for hit in search_stash(store.stash, "w", Query(**query))
-            ]
-
-        places = {"segments": put_live, "stash": put_stashed, "recall": put_to_recall}
-        return places[request.param]
+        return put
 
     def test_recall_ranks_what_was_swept_alike_in_every_store(self, store: Store) -> None:
         swept = [
