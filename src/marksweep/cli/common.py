@@ -16,7 +16,6 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, cast
 
 import click
@@ -245,13 +244,6 @@ def confirmed(question: str, *, yes: bool) -> bool:
     if not sys.stdin.isatty():
         raise Refused("not confirmed: there is no terminal to ask on. Pass --yes.")
     return click.confirm(question, default=False)
-
-
-def existing(path: Path) -> Path:
-    """Refuse a file that is not there."""
-    if not path.exists():
-        raise BadInput(f"{path} does not exist. Name a file, or - for standard input.")
-    return path
 
 
 Progress = Callable[[int, int, str], None]

@@ -7,11 +7,10 @@ service, and much later needs again what it saw early on.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -75,7 +74,7 @@ def command(store: Path | None, picture: Path | None) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         tour.working_set(store or Path(folder) / "demo.db")
-        with _inside(Path(folder)):
+        with chdir(folder):
             tour.graph()
             tour.conversation()
             tour.picture(Path(folder) / PICTURE)
@@ -259,13 +258,3 @@ def _one_of_each(kept: Sequence[Segment]) -> list[str]:
     """Pick the newest of some types."""
     newest = {segment.type: segment.segment_id for segment in kept}
     return [newest[kind] for kind in ("decision", "code", "note", "log") if kind in newest]
-
-
-@contextmanager
-def _inside(folder: Path) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)

@@ -25,7 +25,6 @@ from marksweep.cli.common import (
 )
 from marksweep.cli.common import command as make_command
 from marksweep.errors import MarksweepError
-from marksweep.graph.memory import Answer
 from marksweep.indexing.delta import MAX_SHRINK
 from marksweep.indexing.indexer import index_codebase
 from marksweep.indexing.left_out import Kind
@@ -106,30 +105,22 @@ def search(words: tuple[str, ...], limit: int, cli: CommandContext) -> int:
     with cli.memory() as (memory, name):
         query = GraphQuery(limit=limit)
         found = memory.search_memory(" ".join(words), workspace_id=name, query=query)
-    cli.emit(found, _answer(found))
+    shown = Group(*map(_hit, found.hits)) if found.hits else render.line("nothing found")
+    cli.emit(found, shown)
     return 0 if found.hits else NOTHING
-
-
-def _answer(found: Answer) -> RenderableType:
-    if not found.hits:
-        return render.line("nothing found")
-    return Group(*(_hit(hit) for hit in found.hits))
 
 
 def _hit(hit: GraphHit) -> RenderableType:
     """Show where it is, and below that its first lines."""
     lines = hit.chunk.text.strip().splitlines()
     more = ["…"] if len(lines) > MAX_EXCERPT_LINES else []
-    head = Text(_place(hit), style="bold")
+    place = hit.memory.relative_path or hit.memory.source
+    head = Text(f"{place}:{hit.chunk.start_line}", style="bold")
     head.append(f"  {hit.score:.2f}", style="dim not bold")
     if not hit.memory.relative_path:
         head.append(f"  {hit.memory.memory_id}", style="dim not bold")
     body = Text("\n".join([*lines[:MAX_EXCERPT_LINES], *more]), no_wrap=True, overflow="ellipsis")
     return Group(render.line(head), Padding(body, (0, 0, 1, 3), expand=False))
-
-
-def _place(hit: GraphHit) -> str:
-    return f"{hit.memory.relative_path or hit.memory.source}:{hit.chunk.start_line}"
 
 
 @make_command("watch")

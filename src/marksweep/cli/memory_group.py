@@ -26,7 +26,7 @@ from marksweep.graph.backup import BackupInfo, header_of
 from marksweep.graph.erasure import Forgotten
 from marksweep.graph.pruning import counted
 from marksweep.graph.roots import Root
-from marksweep.model import Plan, Report
+from marksweep.model import Plan
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import Record
 from marksweep.stores.graph.open import server_url
@@ -294,7 +294,8 @@ def merge(plan_id: str | None, yes: bool, cli: CommandContext) -> int:
                 return 0
             plan_id = plan.plan_id
         done = opened.merge_entities(plan_id, workspace_id=name)
-        cli.emit(done, _merged(done))
+        gone = f"{len(done.swept):,} {'entity is' if len(done.swept) == 1 else 'entities are'} gone"
+        cli.emit(done, render.line(f"merged: {gone}"))
         return 0 if done.swept else NOTHING
 
 
@@ -306,11 +307,6 @@ def _groups(plan: Plan) -> RenderableType:
         shown.append(render.line(f"… {len(plan.steps) - MAX_ROWS:,} more", style="dim"))
     how = f"\nTo merge exactly this:  marksweep memory merge --apply {plan.plan_id}"
     return Group(*shown, render.line(how))
-
-
-def _merged(done: Report) -> RenderableType:
-    number = len(done.swept)
-    return render.line(f"merged: {number:,} {'entity is' if number == 1 else 'entities are'} gone")
 
 
 @make_command("migrate", memory)

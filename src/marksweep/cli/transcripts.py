@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from marksweep.cli.common import existing, settings
+from marksweep.cli.common import settings
 from marksweep.dialects.history import History
 from marksweep.dialects.transcripts import Transcript, read_transcript
 from marksweep.errors import BadInput, NotFound, Refused
@@ -60,7 +60,9 @@ def load(name: str, dialect: str | None = None) -> Loaded:
     """Read a transcript file, compressed or not, or standard input."""
     if name == STDIN:
         return Loaded(read_transcript(sys.stdin.buffer.read(), "standard input", dialect))
-    if existing(Path(name)).is_dir():
+    if not Path(name).exists():
+        raise BadInput(f"{name} does not exist. Name a file, or - for standard input.")
+    if Path(name).is_dir():
         raise BadInput(f"{name} is a folder; name a transcript file in it.")
     try:
         path = _behind_links(Path(name))

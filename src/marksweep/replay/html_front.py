@@ -86,9 +86,12 @@ def picture(result: Result, chosen: Recommendation | None, *, width: int, height
         for name, mark in reversed(looks.items())
     ]
     title = "Need recall against priced cost, per strategy and budget"
-    body = [_grid(frame), _pareto(rows, frame), *lines]
+    best = " ".join(f"{frame.x(row.cost)},{frame.y(row.recall)}" for row in front(rows))
+    body = [_grid(frame), f'<polyline class="pareto" points="{best}"/>', *lines]
     if chosen:
-        body.append(_ring(result.row(chosen.strategy, chosen.budget), frame))
+        row = result.row(chosen.strategy, chosen.budget)
+        x, y = frame.x(row.cost), frame.y(row.recall)
+        body.append(f'<circle class="ring" cx="{x}" cy="{y}" r="10"/>')
     body.append(_labels(rows, looks, frame))
     return (
         f'<svg class="front w{width}" viewBox="0 0 {width} {height}" role="img" '
@@ -158,28 +161,15 @@ def _grid(frame: Frame) -> str:
     return "".join(out)
 
 
-def _pareto(rows: Sequence[Row], frame: Frame) -> str:
-    best = front(rows)
-    points = " ".join(f"{frame.x(row.cost)},{frame.y(row.recall)}" for row in best)
-    return f'<polyline class="pareto" points="{points}"/>'
-
-
 def _line(rows: Sequence[Row], mark: Mark, frame: Frame) -> str:
     points = [(frame.x(row.cost), frame.y(row.recall)) for row in rows]
     path = " ".join(f"{x},{y}" for x, y in points)
     dots = [
-        f"<g>{_shape(mark.shape, x, y)}<title>{escape(_said(row))}</title></g>"
+        f"<g>{_shape(mark.shape, x, y)}<title>{escape(row.strategy)} at {escape(row.budget)}: "
+        f"recall {row.recall:.1f} %, cost {row.cost:.2f}</title></g>"
         for row, (x, y) in zip(rows, points, strict=True)
     ]
     return f'<g class="{mark.style}"><polyline points="{path}"/>{"".join(dots)}</g>'
-
-
-def _said(row: Row) -> str:
-    return f"{row.strategy} at {row.budget}: recall {row.recall:.1f} %, cost {row.cost:.2f}"
-
-
-def _ring(row: Row, frame: Frame) -> str:
-    return f'<circle class="ring" cx="{frame.x(row.cost)}" cy="{frame.y(row.recall)}" r="10"/>'
 
 
 def _labels(rows: Sequence[Row], looks: dict[str, Mark], frame: Frame) -> str:

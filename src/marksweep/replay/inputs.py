@@ -60,7 +60,8 @@ def gather(
     items: list[Item] = []
     for name, path in _paths(names, leave_out):
         try:
-            items += read_data(unpacked(_content(path)).text, name, dialect)
+            data = sys.stdin.buffer.read() if path is None else path.read_bytes()
+            items += read_data(unpacked(data).text, name, dialect)
         except MarksweepError as error:
             items.append(Passed(name, str(error)))
         except OSError as error:
@@ -71,10 +72,6 @@ def gather(
             f"{', '.join(ENDINGS)}, perhaps with .gz or .xz behind it."
         )
     return _sorted_out(items)
-
-
-def _content(path: Path | None) -> bytes:
-    return sys.stdin.buffer.read() if path is None else path.read_bytes()
 
 
 def _sorted_out(items: list[Item]) -> Inputs:
