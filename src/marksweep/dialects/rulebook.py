@@ -209,9 +209,10 @@ class Answers:
             slots = [slot for i in range(group.first, group.last + 1) for slot in asked.get(i, ())]
             if not slots:
                 continue
-            end = self.reach(messages, group.last)
-            good = set(self.standing(messages, group.last + 1, end, self.results))
             done = [found.answers[slot] for slot in slots if slot in found.answers]
+            last_done = max((slot.message for slot in done), default=group.last)
+            end = min(self.reach(messages, group.last), last_done + 1)
+            good = set(self.standing(messages, group.last + 1, end, self.results))
             missing = [slot for slot in slots if slot not in found.answers]
             missing = [] if group.last == waiting else missing
             yield GroupCheck(group, slots, missing, [slot for slot in done if slot not in good])
