@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from marksweep.errors import StoreError, StoreTooNew
+from marksweep.search.ranking import CONSIDERED, NAME_WEIGHT
 from marksweep.stores.files import is_exposed
 from marksweep.stores.graph.base import GraphQuery
 from marksweep.stores.graph.falkor import FalkorGraphStore, connection, statements
@@ -157,6 +158,40 @@ def test_a_graph_from_before_the_first_release_is_refused(falkor_url: str) -> No
         store.counts("w")
 
 
+LAYOUT_OF_0_2_0 = (
+    "DROP FULLTEXT INDEX FOR (c:Chunk) ON (c.named)",
+    "DROP FULLTEXT INDEX FOR (c:Chunk) ON (c.scale)",
+    "CALL db.idx.fulltext.createNodeIndex({label: 'Chunk'}, {field: 'named', nostem: true})",
+    """MATCH (c:Chunk) SET c.half_point = null, c.scale = null,
+    c.length = size(split(c.words + ' ' + c.named + ' ' + c.placed, ' '))""",
+    "MATCH (w:Workspace) SET w.schema = 4",
+)
+"""Turns the current layout into that of 0.2.0."""
+CHUNKS = """
+CALL db.idx.fulltext.queryNodes('Chunk', 'open') YIELD node, score
+RETURN node.symbol, node.half_point, node.scale, score ORDER BY node.symbol"""
+
+
+def test_a_graph_of_0_2_0_is_upgraded(falkor_url: str) -> None:
+    opened = fresh_graphs(falkor_url)
+    with opened() as store:
+        store.put("w", [file("w", "src/a.py", {"caller": ["open"], "open": ["one", "two"]})])
+        assert isinstance(store, FalkorGraphStore)
+        before = store.db.read("w", CHUNKS)
+        for statement in LAYOUT_OF_0_2_0:
+            store.db.write("w", (statement, {}))
+        assert store.db.read("w", CHUNKS) != before
+    with opened() as store:
+        assert isinstance(store, FalkorGraphStore)
+        hits = store.search("w", GraphQuery(words="open"))
+        assert [hit.chunk.symbol for hit in hits] == ["open", "caller"]
+        half_points = [row[:-1] for row in store.db.read("w", CHUNKS)]
+        assert half_points == [row[:-1] for row in before]
+        caller, named = (float(row[-1] or 0) for row in store.db.read("w", CHUNKS))
+        assert named == pytest.approx((1 + NAME_WEIGHT) * caller)
+        assert store.db.read("w", statements.SCHEMA) == [(connection.LAYOUT,)]
+
+
 def test_what_is_stale_is_known_after_a_restart_from_a_rewritten_file(tmp_path: Path) -> None:
     with killable_server(tmp_path, *falkor_options(), *ALWAYS) as server:
         store = FalkorGraphStore(server.url)
@@ -172,6 +207,22 @@ def test_what_is_stale_is_known_after_a_restart_from_a_rewritten_file(tmp_path: 
         assert store.mark_stale("w", [records[0].memory.memory_id]) == 1
         assert store.counts("w").stale == 1
         assert len(store.search("w", GraphQuery())) == 1
+        store.close()
+
+
+def test_a_search_finds_the_same_after_a_restart(tmp_path: Path) -> None:
+    """A restarted server counts common words several times and gives them no score for a while."""
+    filler = " ".join(f"word{n}" for n in range(300))
+    owls = [note("w", f"owl {n} {filler}") for n in range(2 * CONSIDERED)]
+    foxes = [note("w", f"fox {n}") for n in range(4 * CONSIDERED)]
+    others = [note("w", f"hen {n}") for n in range(6 * CONSIDERED)]
+    with killable_server(tmp_path, *falkor_options(), *ALWAYS) as server:
+        store = FalkorGraphStore(server.url)
+        store.put("w", [*owls, *foxes, *others, note("w", "fox fox fox")])
+        before = store.search("w", GraphQuery(words="owl fox"))
+        assert before[0].memory.text == "fox fox fox"
+        server.restart()
+        assert store.search("w", GraphQuery(words="owl fox")) == before
         store.close()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from marksweep.search.bm25 import WordIndex, frequency, fts5_rarity, rarity
+from marksweep.search.bm25 import WordIndex, frequency, fts5_rarity, half_point, rarity
 from marksweep.stores.base import Query
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.sqlite import SqliteStore
@@ -32,10 +32,12 @@ def test_a_rare_word_weighs_more_and_a_common_one_hardly() -> None:
 
 
 def test_repetition_counts_less_and_less_and_length_counts_against() -> None:
-    once, twice, often = (frequency(n, 10, 10.0) for n in (1, 2, 100))
+    half = half_point(10, 10.0)
+    once, twice, often = (frequency(n, half) for n in (1, 2, 100))
     assert once < twice < often < 2.2
-    assert twice - once > often - frequency(99, 10, 10.0)
-    assert frequency(1, 5, 10.0) > once > frequency(1, 50, 10.0)
+    assert twice - once > often - frequency(99, half)
+    assert frequency(half, half) == 2.2 / 2
+    assert frequency(1, half_point(5, 10.0)) > once > frequency(1, half_point(50, 10.0))
 
 
 def test_removed_documents_leave_the_index() -> None:

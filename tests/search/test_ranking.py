@@ -121,10 +121,12 @@ def test_words_that_a_large_share_of_texts_has_do_not_count() -> None:
 
 
 def test_common_words_do_not_find_what_rare_words_find() -> None:
-    assert finding((("fox", 3), ("hen", 9), ("the", MAX_POSTINGS))) == ["fox", "hen"]
-    assert finding((("fox", 3), ("the", MAX_POSTINGS - 3))) == ["fox", "the"]
-    assert finding((("the", 10 * MAX_POSTINGS),)) == ["the"]
-    assert finding(()) == []
+    fox, hen, the = ("fox", 3), ("hen", 9), ("the", MAX_POSTINGS - 3)
+    assert finding((fox, hen, the)) == (fox, hen)
+    assert finding((fox, the)) == (fox, the)
+    alone = (("the", 10 * MAX_POSTINGS),)
+    assert finding(alone) == alone
+    assert finding(()) == ()
 
 
 def test_enough_is_read_for_any_limit() -> None:

@@ -33,9 +33,14 @@ def fts5_rarity(texts: int, holders: int) -> float:
     return max(MIN_RARITY, log((texts - holders + 0.5) / (holders + 0.5)))
 
 
-def frequency(times: float, length: float, mean: float, k1: float = K1) -> float:
-    """Weigh `times` occurrences in a text of a given length, relative to the mean length."""
-    return times * (k1 + 1) / (times + k1 * (1 - B + B * length / mean))
+def half_point(length: float, mean: float, k1: float = K1) -> float:
+    """Return how many occurrences weigh half of what any number can, in a text of this length."""
+    return k1 * (1 - B + B * length / mean)
+
+
+def frequency(times: float, half: float, k1: float = K1) -> float:
+    """Weigh `times` occurrences in a text with this half point."""
+    return times * (k1 + 1) / (times + half)
 
 
 def score(
@@ -46,10 +51,13 @@ def score(
 ) -> dict[Key, float]:
     """Score texts by words: each word's weight and who has it how often; how long each text is."""
     found: dict[Key, float] = {}
+    halves: dict[Key, float] = {}
     for weight, holders in postings:
+        for key in holders.keys() - halves.keys():
+            halves[key] = half_point(lengths[key], mean, k1)
+            found[key] = 0.0
         for key, times in holders.items():
-            worth = weight * frequency(times, lengths[key], mean, k1)
-            found[key] = found.get(key, 0.0) + worth
+            found[key] += weight * frequency(times, halves[key], k1)
     return found
 
 

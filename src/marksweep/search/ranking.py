@@ -14,7 +14,7 @@ name comes first.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from heapq import nlargest
@@ -85,11 +85,6 @@ class Fields(NamedTuple):
     def length(self) -> int:
         """How many words there are."""
         return sum(field.count(" ") + 1 for field in self if field)
-
-    @property
-    def most(self) -> int:
-        """How often the most common word occurs."""
-        return max(Counter(" ".join(self).split()).values(), default=1)
 
 
 _stemmed_path = lru_cache(maxsize=1)(stemmed)
@@ -169,11 +164,11 @@ def counting(holders: Holders, texts: int) -> Holders:
     return tuple(each for each in holders if each[1] <= common) or holders[:1]
 
 
-def finding(counted: Holders) -> list[str]:
+def finding(counted: Holders) -> Holders:
     """Choose the words that find candidates: the rarest, while their matches are few enough."""
     totals = accumulate(count for _, count in counted)
     few = sum(total <= MAX_POSTINGS for total in totals)
-    return [word for word, _ in counted[: max(1, few)]]
+    return counted[: max(1, few)]
 
 
 def weighed(counted: Holders, texts: int) -> dict[str, float]:
@@ -236,29 +231,32 @@ def ranked(
         scores[match.key] = score
         where = (match.path, "") if match.path else (match.memory_id, str(match.position))
         first.setdefault((*where, match.symbol, match.words), match)
-    exact = {match.key: _exactness(match.symbol, asked.names) for match in first.values()}
-    found = sorted(
-        first.values(),
-        key=lambda m: (-exact[m.key], -scores[m.key], m.memory_id, m.position),
-    )[: considered(limit)]
-    total = _with_siblings(found, scores)
+    exact = _exactness(first.values(), asked.names)
+    found = sorted(first.values(), key=lambda m: (-exact[m.key], -scores[m.key]))
+    total = _with_siblings(found[: considered(limit)], scores)
     best = max(total.values(), default=0.0)
-    for match in found:
-        total[match.key] += best * exact[match.key]
-    order = sorted(found, key=lambda m: (-total[m.key], m.memory_id, m.position))
-    return {match.key: total[match.key] for match in order[:limit]}
+    for key in total:
+        total[key] += best * exact[key]
+    order = sorted((m.key for m in first.values() if m.key in total), key=lambda key: -total[key])
+    return {key: total[key] for key in order[:limit]}
 
 
 def score(match: Match[Key], weights: Mapping[str, float]) -> float:
     """Score a chunk that was read, as `scores` does without reading it."""
+    if not weights:
+        return 0.0
     words, named = f"{match.words} {match.placed}".split(), match.named.split()
-    length = len(words) + len(named)
+    half = bm25.half_point(len(words) + len(named), MEAN_WORDS, K1)
     times: dict[str, int] = {}
     for field, each in ((words, 1), (named, NAME_WEIGHT)):
-        for word in filter(weights.__contains__, field):
-            times[word] = times.get(word, 0) + each
-    postings = ((weight, {0: times[word]}) for word, weight in weights.items() if word in times)
-    return scores(postings, {0: length}).get(0, 0.0)
+        for word in field:
+            if word in weights:
+                times[word] = times.get(word, 0) + each
+    total = 0.0
+    for word, weight in weights.items():
+        if word in times:
+            total += weight * bm25.frequency(times[word], half, K1)
+    return total
 
 
 def _with_siblings(matches: Sequence[Match[Key]], scores: dict[Key, float]) -> dict[Key, float]:
@@ -277,12 +275,14 @@ def _with_siblings(matches: Sequence[Match[Key]], scores: dict[Key, float]) -> d
     return total
 
 
-def _exactness(symbol: str, names: Sequence[str]) -> int:
-    """Return how exactly a symbol matches a name: 2 exactly, 1 ignoring case, 0 not."""
-    if not symbol or not names:
-        return 0
-    if any(symbol == name or symbol.endswith(f".{name}") for name in names):
-        return 2
-    folded = symbol.casefold()
-    lower = [name.casefold() for name in names]
-    return int(any(folded == name or folded.endswith(f".{name}") for name in lower))
+def _exactness(matches: Iterable[Match[Key]], names: Sequence[str]) -> dict[Key, int]:
+    """Return how exactly each symbol matches a name: 2 exactly, 1 ignoring case, 0 not."""
+    endings = tuple(f".{name}" for name in names)
+    folded = tuple(ending.casefold() for ending in endings)
+    exact = {}
+    for match in matches:
+        symbol = f".{match.symbol}"
+        exact[match.key] = (
+            2 if symbol.endswith(endings) else int(symbol.casefold().endswith(folded))
+        )
+    return exact

@@ -19,7 +19,7 @@ from collections.abc import Callable, Container, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeVar
 
-from marksweep.search.bm25 import frequency, rarity
+from marksweep.search.bm25 import frequency, half_point, rarity
 from marksweep.search.words import stems
 
 CLUSTER_SPAN = 10
@@ -190,7 +190,7 @@ class Recall:
         for held, weight in postings:
             worth = weight * rarity(len(self._texts), len(held))
             for number, times in held:
-                scores[number] += worth * frequency(times, self._lengths[number], mean)
+                scores[number] += worth * frequency(times, half_point(self._lengths[number], mean))
         return scores
 
     def _regions(self, postings: Sequence[Posting]) -> list[float]:
@@ -207,7 +207,7 @@ class Recall:
             worth = weight * rarity(count, sum(1 for times in around if times))
             for number, times in enumerate(around):
                 if times:
-                    scores[number] += worth * frequency(times, lengths[number], mean)
+                    scores[number] += worth * frequency(times, half_point(lengths[number], mean))
         return scores
 
     def _in_runs(self, lend: Callable[[Sequence[N]], list[N]], values: Sequence[N]) -> list[N]:

@@ -306,14 +306,18 @@ def _record(
 
 def hits(workspace_id: str, rows: Iterable[Row], mentioned: Mentioned) -> tuple[GraphHit, ...]:
     """Build a hit from each row, with the live entities that its chunk mentions."""
-    return tuple(
-        GraphHit(
-            memory=memory_of(workspace_id, row[:HIT_CHUNK]),
-            chunk=chunk_of(workspace_id, row[HIT_CHUNK:HIT_SCORE]),
-            score=float(row[HIT_SCORE] or 0.0),
-            entities=tuple(
-                e for e in mentioned.get(str(row[HIT_CHUNK]), ()) if e.deleted_at is None
-            ),
+    found: list[GraphHit] = []
+    memories: dict[Cell, Memory] = {}
+    for row in rows:
+        if row[0] not in memories:
+            memories[row[0]] = memory_of(workspace_id, row[:HIT_CHUNK])
+        entities = mentioned.get(str(row[HIT_CHUNK]), ())
+        found.append(
+            GraphHit(
+                memory=memories[row[0]],
+                chunk=chunk_of(workspace_id, row[HIT_CHUNK:HIT_SCORE]),
+                score=float(row[HIT_SCORE] or 0.0),
+                entities=tuple(each for each in entities if each.deleted_at is None),
+            )
         )
-        for row in rows
-    )
+    return tuple(found)

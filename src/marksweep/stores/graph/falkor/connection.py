@@ -38,11 +38,17 @@ ANSWER_SECONDS = 600.0
 INDEX_POLL_SECONDS = 0.02
 """How often to check whether a server has finished building its indexes."""
 
-LAYOUT = 4
-"""Version of a graph's layout: that of the first release."""
+LAYOUT, FIRST_LAYOUT = 5, 4
+"""Version of a graph's layout, and that of the first release.
+
+To change K1, B, MEAN_WORDS or NAME_WEIGHT of the ranking, increase it: the index contains them.
+"""
 
 PREFIX = "marksweep:"
 """Prefix of marksweep's graph names; the workspace's name follows."""
+
+DONE_BEFORE = re.compile("already|no such index")
+"""The server's errors for an index that already exists, or no longer does."""
 
 INTERNED = re.compile(r"intern\((.*?)\)")
 """A text that the server stores once. Servers before 4.10 lack this function."""
@@ -91,7 +97,7 @@ class Connection:
         def run(server: FalkorDB) -> list[list[Row]]:
             self._check(server, workspace_id)
             if workspace_id not in self._checked:
-                self._lay_out(server, workspace_id)
+                self._lay_out(server, workspace_id, cypher.INDEXES)
                 self._check(server, workspace_id)
             return self._transaction(server, workspace_id, (cypher.NEXT_VERSION, {}), *steps)[1:]
 
@@ -154,11 +160,13 @@ class Connection:
             )
         if not found:
             return
-        if found < LAYOUT:
+        if found < FIRST_LAYOUT:
             raise StoreError(
                 f"workspace {workspace_id!r} at {self.url} has graph layout {found}, written "
                 "before the first release of marksweep. Name another workspace."
             )
+        if found < LAYOUT:
+            self._lay_out(server, workspace_id, (*cypher.UPGRADE, *cypher.INDEXES))
         self._await_indexes(server, workspace_id)
         try:
             self._read(server, workspace_id, ("RETURN intern('')",), {})
@@ -177,16 +185,17 @@ class Connection:
                 return
             time.sleep(INDEX_POLL_SECONDS)
 
-    def _lay_out(self, server: FalkorDB, workspace_id: str) -> None:
+    def _lay_out(self, server: FalkorDB, workspace_id: str, statements: Sequence[str]) -> None:
         """Create a graph's indexes, wait until they are in use, and only then record the layout.
 
-        A process that dies midway leaves a graph with no layout, and the next process continues.
+        A process that dies midway leaves a graph with no layout or the older one, and the next
+        process repeats the statements.
         """
-        for statement in cypher.INDEXES:
+        for statement in statements:
             try:
                 self._transaction(server, workspace_id, (statement, {}))
             except redis_errors.ResponseError as error:
-                if "already" not in str(error):
+                if not DONE_BEFORE.search(str(error)):
                     raise
         self._await_indexes(server, workspace_id)
         params = {"schema": LAYOUT, "workspace_id": workspace_id}

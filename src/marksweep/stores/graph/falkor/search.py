@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import repeat
-from operator import truediv
-
 from marksweep.search.ranking import (
-    NAME_WEIGHT,
     Asked,
     Match,
-    best_matches,
+    considered,
     counting,
     finding,
     held,
     ranked,
     score,
-    scores,
     weighed,
 )
-from marksweep.stores.graph.base import NO_KEYS, GraphHit, GraphQuery
+from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
 from marksweep.stores.graph.reading import by_chunk, entities_of
-from marksweep.stores.graph.rows import HIT_CHUNK, Row, filters, hits, numbers
+from marksweep.stores.graph.rows import HIT_CHUNK, Row, filters, hits
 
 Given = dict[str, object]
 """The parameters of a search."""
@@ -65,61 +59,45 @@ def _ranked(
 ) -> dict[str, float]:
     """Rank matches of the words that count and of names; if too few, matches of any word.
 
-    The server's scores favour long chunks, so it is only asked which chunks have which words.
+    A word's lowest score is taken for that of one occurrence. If no chunk has the word only once,
+    the server selects by too low a count, but what it selects is scored again by its words.
     A word without quotes would also match others with its stem.
     """
     whole = {f'"{word}"': word for word in asked.words}
     counted, chunks = db.read_all(
         workspace_id, (cypher.COUNT_MATCHES, cypher.CHUNK_COUNT), {"matches": list(whole)}
     )
-    counts = {whole[str(match)]: int(count or 0) for match, count in counted}
-    holders = held((word, counts.get(word, 0)) for word in asked.words)
-    if not holders:
-        return {}
-    texts = int(chunks[0][0] or 0)
-
-    def read(keys: Sequence[int]) -> list[Match[str]]:
-        return [_match(row) for row in db.read(workspace_id, cypher.MATCHES, given, keys=keys)]
-
+    holding = {whole[str(match)]: int(count or 0) for match, count, _ in counted}
+    once = {whole[str(match)]: float(least or 0) or 1.0 for match, _, least in counted}
+    holders = held((word, holding.get(word, 0)) for word in asked.words)
+    texts = int(chunks[0][0] or 0) if chunks else 0
     scored: list[tuple[Match[str], float]] = []
     for words in dict.fromkeys((counting(holders, texts), holders)):
         if len(scored) < limit:
             weights = weighed(words, texts)
-            found_by = {word: weights[word] for word in finding(words)}
-            found, called = _postings(db, workspace_id, found_by, asked)
-            matches = best_matches(found, called, limit, read)
+            found_by = finding(words)
+            given |= {
+                "names": asked.names,
+                "words": [(f'"{word}"', weights[word], once[word]) for word, _ in found_by],
+            }
+            most = sum(count for _, count in found_by)
+            matches = _best_matches(db, workspace_id, given, limit, most)
             scored = [(match, score(match, weights)) for match in matches]
     return ranked(scored, asked, limit)
 
 
-def _postings(
-    db: Connection, workspace_id: str, weights: Mapping[str, float], asked: Asked
-) -> tuple[dict[int, float], list[int]]:
-    """Score the chunks that have some of the words; find those that a name of the query defines.
-
-    How often a word is in a name is not known here, nor how often it is in a text if no text has it
-    only once. So the scores are estimates.
-    """
-    matches = [each for word in weights for each in (f'"{word}"', f'@named:"{word}"')]
-    rows, defined = db.read_all(
-        workspace_id,
-        (cypher.POSTINGS, cypher.CALLED),
-        {"matches": matches, "names": asked.last_parts},
-    )
-    columns = {str(match): tuple(map(numbers, cells)) for match, *cells in rows}
-    nothing = (NO_KEYS,) * 3
-    times: dict[str, dict[int, float]] = {}
-    lengths: dict[int, int] = {}
-    for word in weights:
-        keys, sizes, products = columns.get(f'"{word}"', nothing)
-        once = min(products, default=1) or 1
-        counts = map(truediv, products, repeat(once))
-        times[word] = dict(zip(keys, counts, strict=True))
-        lengths.update(zip(keys, sizes, strict=True))
-        for key in columns.get(f'@named:"{word}"', nothing)[0]:
-            times[word][key] += NAME_WEIGHT - 1
-    found = scores(((weights[word], holders) for word, holders in times.items()), lengths)
-    return found, [int(key or 0) for (key,) in defined]
+def _best_matches(
+    db: Connection, workspace_id: str, given: Given, limit: int, most: int
+) -> list[Match[str]]:
+    """Fetch the best of at most so many matches; more if filters and hidden rows leave too few."""
+    found: list[Match[str]] = []
+    skip, window = 0, considered(limit)
+    while len(found) < limit and skip < most:
+        rows = db.read(workspace_id, cypher.BEST_MATCHES, given, skip=skip, window=window)
+        found += map(_match, rows)
+        skip += window
+        window *= 10
+    return found
 
 
 def _match(row: Row) -> Match[str]:

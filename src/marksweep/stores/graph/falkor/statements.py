@@ -9,6 +9,8 @@ to the next node that has some, which takes longer in larger graphs.
 
 from __future__ import annotations
 
+from marksweep.search.bm25 import half_point
+from marksweep.search.ranking import K1, MEAN_WORDS, NAME_WEIGHT
 from marksweep.stores.graph.rows import (
     CHUNK_COLUMNS,
     ENTITY_COLUMNS,
@@ -48,24 +50,36 @@ _KEPT = ("created_at", "read_at", "pinned", "pinned_by")
 _AT = {column: place for place, column in enumerate(MEMORY_COLUMNS)}
 _TAG_LIST = len(MEMORY_COLUMNS)
 """Index of the list of tags in a memory's row, after its columns."""
-_WORDS = len(CHUNK_COLUMNS)
-"""Index of a chunk's search words in its row, after its columns: of its text, symbol and path; then
-the symbol's last part, the number of words, and the count of the most frequent one."""
-_WORD_FIELDS = ("words", "named", "placed", "bare", "length", "most")
-_LONG = ("text", "words")
+_CHUNK_FIELDS = (*CHUNK_COLUMNS, "words", "named", "placed", "bare", "half_point")
+"""The cells of a chunk's row: its columns; the search words of its text, symbol and path; the last
+part of the symbol; and how many occurrences of a word give half of the word's weight."""
+_SHARED = ("text", "words", "scale")
 """Fields stored once for all chunks that share them, as in identical files of several roots."""
-_SET_WORDS = ", ".join(
-    f"c.{field} = {f'intern(r[{place}])' if field in _LONG else f'r[{place}]'}"
-    for place, field in enumerate(_WORD_FIELDS, _WORDS)
-)
-_SET_CHUNK = (
-    f"{_set('c', CHUNK_COLUMNS, ('text',))}, c.text = intern(r[{CHUNK_COLUMNS.index('text')}]), "
-    f"{_SET_WORDS}"
-)
-_COPY_CHUNK = ", ".join(
-    f"c.{field} = {f'intern(o.{field})' if field in _LONG else f'o.{field}'}"
-    for field in (*CHUNK_COLUMNS, *_WORD_FIELDS)
-    if field not in ("id", "memory_id", "deleted_at")
+SCALE, SCALE_WEIGHT = "_scale_", 1_000_000
+"""A word that every chunk has, and its weight: more than the occurrences of any other.
+
+The server divides a word's occurrences by those of the chunk's most common word. With this word
+that is the same number for every chunk. Queries cannot contain it.
+"""
+
+
+def _new_chunk(cells: dict[str, str]) -> str:
+    """Write the properties of a new chunk, given expressions for its fields.
+
+    It is created with all of them: a restarted server repeats the creation and then every SET, and
+    indexes the chunk each time. Until it collects the extra copies, it takes words for common.
+    """
+    cells |= {"scale": f"'{SCALE}'", "workspace_id": "w.workspace_id", "version": "w.version"}
+    return ", ".join(
+        f"{field}: {f'intern({value})' if field in _SHARED else value}"
+        for field, value in cells.items()
+    )
+
+
+_FROM_ROW = _new_chunk({field: f"r[{place}]" for place, field in enumerate(_CHUNK_FIELDS)})
+_FROM_OTHER = _new_chunk(
+    {field: f"o.{field}" for field in _CHUNK_FIELDS}
+    | {"id": "r[1]", "memory_id": "r[2]", "deleted_at": "null"}
 )
 
 # The graph
@@ -86,12 +100,20 @@ INDEXES = (
     " {field: 'words', nostem: true})",
     *(
         "CALL db.idx.fulltext.createNodeIndex({label: 'Chunk'},"
-        f" {{field: '{name}', nostem: true}})"
-        for name in ("named", "placed")
+        f" {{field: '{name}', nostem: true, weight: {weight}}})"
+        for name, weight in (("named", NAME_WEIGHT), ("placed", 1), ("scale", SCALE_WEIGHT))
     ),
 )
 """None is on a boolean: such an index finds nothing after the server restarts from a file that it
 had rewritten."""
+_EMPTY, _ONE_WORD = (half_point(words, MEAN_WORDS, K1) for words in (0, 1))
+UPGRADE = (
+    "DROP FULLTEXT INDEX FOR (c:Chunk) ON (c.named)",
+    f"""MATCH (c:Chunk) WHERE c.half_point IS NULL
+SET c.half_point = {_EMPTY} + {_ONE_WORD - _EMPTY} * c.length, c.scale = '{SCALE}'""",
+)
+"""Turn the layout of 0.2.0 into this one, before the indexes are created: words in names had no
+weight there, and chunks no half point."""
 UNFINISHED_INDEXES = """
 CALL db.indexes() YIELD status WITH status WHERE status <> 'OPERATIONAL' RETURN count(status)"""
 SCHEMA = "MATCH (w:Workspace) RETURN w.schema"
@@ -141,8 +163,7 @@ DROP_MEMORIES = "UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH m, m.id AS id DE
 PUT_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
 MATCH (m:Memory {{id: r[1]}})
-CREATE (m)-[:HAS_CHUNK]->(c:Chunk {{id: r[0]}})
-SET {_SET_CHUNK}, c.workspace_id = w.workspace_id, c.version = w.version"""
+CREATE (m)-[:HAS_CHUNK]->(c:Chunk {{{_FROM_ROW}}})"""
 COPYABLE = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WHERE m.deleted_at IS NULL AND m.tags_json = '[]'
 RETURN m.id, m.content_hash"""
@@ -152,8 +173,7 @@ UNWIND $ids AS i MATCH (:Memory {id: i})-[:HAS_CHUNK]->(c:Chunk)
 RETURN i, c.id, c.start_line, c.end_line, c.symbol ORDER BY i, c.position, c.id"""
 COPY_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r MATCH (o:Chunk {{id: r[0]}}) MATCH (m:Memory {{id: r[2]}})
-CREATE (m)-[:HAS_CHUNK]->(c:Chunk {{id: r[1]}})
-SET c.memory_id = r[2], {_COPY_CHUNK}, c.workspace_id = w.workspace_id, c.version = w.version
+CREATE (m)-[:HAS_CHUNK]->(c:Chunk {{{_FROM_OTHER}}})
 RETURN r[1]"""
 COPY_MENTIONS = """
 MATCH (w:Workspace) UNWIND $rows AS r MATCH (c:Chunk {id: r[1]}) WITH w, r, c
@@ -277,17 +297,8 @@ WHERE m.id <> $by AND m.superseded_at IS NULL
 SET m.superseded_by = $by, m.superseded_at = $at, m.version = w.version RETURN m.id"""
 CHUNK_COUNT = "MATCH (c:Chunk) RETURN count(c)"
 COUNT_MATCHES = """
-UNWIND $matches AS match CALL db.idx.fulltext.queryNodes('Chunk', match) YIELD node
-RETURN match, count(node)"""
-POSTINGS = """
 UNWIND $matches AS match CALL db.idx.fulltext.queryNodes('Chunk', match) YIELD node, score
-RETURN match, collect(id(node)), collect(node.length),
-    collect(toInteger(round(score * node.most)))"""
-"""Which chunks have a word, each one's length, and the word's count times an integer.
-
-The server's score is that product divided by the count of the chunk's most frequent word.
-"""
-CALLED = "UNWIND $names AS n MATCH (c:Chunk {bare: n}) RETURN id(c)"
+RETURN match, count(node), min(score)"""
 
 # Runs
 
@@ -425,14 +436,23 @@ WHERE c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = false
     AND (size($sources) = 0 OR m.source IN $sources)
     AND (size($languages) = 0 OR m.language IN $languages)
     AND all(tag IN $tags WHERE tag IN m.tags)"""
-MATCHES = f"""
-UNWIND $keys AS k MATCH (c:Chunk) WHERE id(c) = k
-WITH c MATCH (m:Memory)-[:HAS_CHUNK]->(c) {_VISIBLE}
+BEST_MATCHES = f"""
+UNWIND $words AS w WITH w[0] AS match, w[1] AS weight, w[2] AS once
+CALL db.idx.fulltext.queryNodes('Chunk', match) YIELD node, score
+WITH node AS c, sum(weight * score / (score + once * node.half_point)) AS worth
+WITH c, worth ORDER BY c.bare IN $names OR c.symbol IN $names DESC, worth DESC, c.memory_id
+    SKIP $skip LIMIT $window
+MATCH (m)-[:HAS_CHUNK]->(c) {_VISIBLE}
 RETURN c.id, m.id, c.position, m.relative_path, c.symbol, c.words, c.named, c.placed"""
+"""Score the chunks that have some of the words, and fetch what may be shown of the best.
+
+A word's score is its count in the chunk times `once`. So this is BM25, but for a constant factor.
+What a name of the query defines comes first.
+"""
 HITS = f"""
 UNWIND $ids AS i MATCH (c:Chunk {{id: i}})
 WITH c WHERE c.deleted_at IS NULL
-MATCH (m:Memory)-[:HAS_CHUNK]->(c) WHERE m.deleted_at IS NULL AND m.stale = false
+MATCH (m)-[:HAS_CHUNK]->(c) WHERE m.deleted_at IS NULL AND m.stale = false
 RETURN {_MEMORY}, {_CHUNK}"""
 """Fetch the best matches, except those hidden since they were found.
 
@@ -462,8 +482,8 @@ UNWIND $ids AS i MATCH (s:Entity)-[r:RELATED_TO]->(t:Entity {id: i})
 RETURN s.id, t.id, r.relation, r.memory_id, r.lines"""
 LOAD_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
-MERGE (c:Chunk {{id: r[0]}})
-ON CREATE SET {_SET_CHUNK}, c.version = w.version, c.workspace_id = w.workspace_id"""
+OPTIONAL MATCH (known:Chunk {{id: r[0]}}) WITH w, r, known WHERE known IS NULL
+CREATE (c:Chunk {{{_FROM_ROW}}})"""
 """Write chunks unchanged; existing ones are not overwritten."""
 ADOPT_CHUNKS = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) MATCH (c:Chunk {memory_id: i})

@@ -64,9 +64,10 @@ def _pages(db: Connection, workspace_id: str, kind: Kind) -> Iterator[list[Row]]
 def load(db: Connection, workspace_id: str, items: Collection[Item]) -> None:
     """Write items unchanged. Existing chunks are not overwritten."""
     memories = {item.memory_id: item for item in items if isinstance(item, Memory)}
-    chunks = [item for item in items if isinstance(item, Chunk)]
-    rows = [chunk_cells(c, memories.get(c.memory_id)) for c in chunks]
-    owners = [plain(each) for each in dict.fromkeys((*memories, *(c.memory_id for c in chunks)))]
+    chunks = {item.chunk_id: item for item in items if isinstance(item, Chunk)}
+    rows = [chunk_cells(c, memories.get(c.memory_id)) for c in chunks.values()]
+    holders = (c.memory_id for c in chunks.values())
+    owners = [plain(each) for each in dict.fromkeys((*memories, *holders))]
     steps: list[Step] = [
         (cypher.PUT_ALIASES, {"rows": alias_cells(i for i in items if isinstance(i, Alias))}),
         (cypher.PUT_MEMORIES, {"rows": [memory_cells(memory) for memory in memories.values()]}),

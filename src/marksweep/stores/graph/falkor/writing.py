@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from marksweep.errors import NotFound
+from marksweep.search.bm25 import half_point
+from marksweep.search.ranking import K1, MEAN_WORDS
 from marksweep.stores.graph import nouns, rows
 from marksweep.stores.graph.base import Copy, Nodes, Run, Seen, checked
 from marksweep.stores.graph.falkor import statements as cypher
@@ -104,7 +106,8 @@ def memory_cells(memory: Memory) -> list[object]:
 def chunk_cells(chunk: nouns.Chunk, memory: Memory | None, words: str = "") -> list[object]:
     """Convert a chunk to its columns, followed by its search words."""
     found = rows.fields_of(memory, chunk, words=words)
-    return [*rows.chunk_row(chunk), *found, bare(chunk.symbol), found.length, found.most]
+    half = half_point(found.length, MEAN_WORDS, K1)
+    return [*rows.chunk_row(chunk), *found, bare(chunk.symbol), half]
 
 
 def entity_cells(entity: nouns.Entity) -> list[object]:

@@ -70,7 +70,8 @@ def _ranked(db: sqlite3.Connection, given: Given, asked: Asked) -> dict[int, flo
     scored: list[tuple[Match[int], float]] = []
     for counted in dict.fromkeys((counting(holders, texts), holders)):
         if len(scored) < limit:
-            scored = _scored(db, given, weighed(counted, texts), finding(counted), called)
+            found_by = [word for word, _ in finding(counted)]
+            scored = _scored(db, given, weighed(counted, texts), found_by, called)
     return ranked(scored, asked, limit)
 
 
@@ -106,10 +107,7 @@ def _scored(
     def read(texts: Sequence[int]) -> list[tuple[Match[int], float]]:
         rows = db.execute(sql.MATCHES, {**given, "texts": _json(texts)})
         matches = ((text, Match(*row)) for text, *row in rows)
-        return [
-            (match, found.get(text, 0.0) + (score(match, rest) if rest else 0.0))
-            for text, match in matches
-        ]
+        return [(match, found.get(text, 0.0) + score(match, rest)) for text, match in matches]
 
     return best_matches(found, called, int(given["limit"] or 0), read)
 
