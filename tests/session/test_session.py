@@ -22,6 +22,7 @@ from marksweep.plugins import (
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.session import Answer, Happened, Session, SessionEvent, Tool, Usage
 from marksweep.stores.memory import MemoryStore
+from marksweep.tokens import count
 from tests.plugins.histories import text, unpaired, weigh, words
 
 QUIET = {"notify_on_gc": False}
@@ -188,7 +189,7 @@ def test_session_applies_removal_list() -> None:
     chat = session(limit=1500, plugin="gc_budget", auto_trigger=False)
     chat.add_tool(Tool("grep", text(50), lambda: "", kind=ChildKind.CORE_TOOL))
     chat.add_tool(Tool("browse", text(50), lambda: "", kind=ChildKind.DISCOVERABLE_TOOL))
-    chat.set_enrichment("memory", text(60))
+    chat.budget.add_child(InstructionSource.ENRICHMENT, "memory", count(text(60)))
     talk(chat, 20)
     result = chat.manual_gc()
     removed = {(item.source, item.child_key) for item in result.removal_list}

@@ -248,11 +248,11 @@ class InstructionBudget:
         if self._heap is None:
             return entries
         found = entries_of(self._heap(), self.declared(InstructionSource.CONVERSATION))
-        for source, children in zip(_DERIVED, found, strict=True):
+        for source, children in found.items():
             stored = entries.get(source) or SourceEntry(
                 source, 0, SOURCE_POLICY[source], source.value.capitalize()
             )
-            entries[source] = msgspec.structs.replace(stored, tokens=0, children=dict(children))
+            entries[source] = msgspec.structs.replace(stored, tokens=0, children=children)
         return entries
 
     def non_history(self) -> Mapping[InstructionSource, SourceEntry]:

@@ -42,13 +42,6 @@ class EntryRef(NamedTuple):
     kind: ChildKind
 
 
-class DerivedEntries(NamedTuple):
-    """The tokens of a conversation: its words and work, and separately its thoughts."""
-
-    conversation: Mapping[str, SourceEntry]
-    thinking: Mapping[str, SourceEntry]
-
-
 SUMMARY_LABEL = "Context Summary"
 """What a ledger calls a summary of a collection."""
 
@@ -120,8 +113,10 @@ class _Classifier:
         return known
 
 
-def entries_of(heap: ConversationHeap, declared: Mapping[str, SourceEntry]) -> DerivedEntries:
-    """Sum up a conversation as entries of the ledger."""
+def entries_of(
+    heap: ConversationHeap, declared: Mapping[str, SourceEntry]
+) -> dict[InstructionSource, dict[str, SourceEntry]]:
+    """Sum up a conversation as entries of the ledger: its words and work, and its thoughts."""
     segments = {s.segment_id: s for s in heap.snapshot().segments}
     refs = classify(heap, segments.values(), declared)
     members: dict[EntryRef, list[Segment]] = {}
@@ -157,7 +152,7 @@ def entries_of(heap: ConversationHeap, declared: Mapping[str, SourceEntry]) -> D
         )
         for turn, entry in thinkers.items()
     }
-    return DerivedEntries(conversation, thinking)
+    return {InstructionSource.CONVERSATION: conversation, InstructionSource.THINKING: thinking}
 
 
 def thought_tokens(message: Message, size: int, counter: Counter) -> int:

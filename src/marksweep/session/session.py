@@ -164,13 +164,6 @@ class Session:
         """The tools that are offered now."""
         return tuple(self._tools.values())
 
-    def set_enrichment(self, key: str, text: str) -> None:
-        """Count what the host adds to each prompt; empty text removes it from the ledger."""
-        if text:
-            self.budget.add_child(InstructionSource.ENRICHMENT, key, count(text))
-        else:
-            self.budget.remove_child(InstructionSource.ENRICHMENT, key)
-
     def listen(self, listener: Listener) -> None:
         """Notify a host of what happens from now on."""
         self._listeners.append(listener)
