@@ -881,8 +881,8 @@ MUTANTS = (
     Mutant(
         "validity: findings name another message",
         "dialects/validity.py",
-        "rule.provider, places[fault.position], fault.what",
-        "rule.provider, fault.position, fault.what",
+        "provider, places[fault.position], fault.what",
+        "provider, fault.position, fault.what",
     ),
     Mutant(
         "editing: seams are not closed",

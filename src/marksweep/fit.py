@@ -166,16 +166,12 @@ class Fit:
         return [name for name in self.store.segments.workspaces() if name.startswith(group)]
 
     def _copy(self, state: Json, name: str) -> Conversation:
-        return self._hold(
-            Conversation.from_state(
-                state,
-                limit=self._limit,
-                store=self.store,
-                workspace=name,
-                ids=_ids(name),
-                **self._options,
-            )
-        )
+        return self._hold(Conversation.from_state(state, **self._place(name)))
+
+    def _place(self, name: str) -> dict[str, Any]:
+        """Return the arguments of the conversation of that name."""
+        place = {"limit": self._limit, "store": self.store, "workspace": name, "ids": _ids(name)}
+        return {**place, **self._options}
 
     def workspaces(self) -> tuple[str, ...]:
         """List the conversations, most recently used first."""
@@ -186,14 +182,7 @@ class Fit:
     def conversation(self, workspace: str, dialect: str | None = None) -> Conversation:
         """Return a conversation as it is: the open one, or one read from the store."""
         talk = self._open.get(workspace)
-        return talk or Conversation(
-            limit=self._limit,
-            store=self.store,
-            workspace=workspace,
-            dialect=dialect,
-            ids=_ids(workspace),
-            **self._options,
-        )
+        return talk or Conversation(dialect=dialect, **self._place(workspace))
 
     def _next_number(self) -> int:
         """Return a number that no conversation of the store has, in any process."""

@@ -17,8 +17,6 @@ from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
 from marksweep.dialects.rulebook import Answers, each_run, leading, run_after, together
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
-PROVIDER = "anthropic"
-
 MESSAGES = "https://platform.claude.com/docs/en/api/messages"
 TOOL_CALLS = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls"
 SERVER_TOOLS = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools"
@@ -188,7 +186,6 @@ def _stripped(part: Part) -> Part:
 RULES = (
     Rule(
         "roles-known",
-        PROVIDER,
         f"{MESSAGES}: roles are user and assistant; a system prompt goes into `system`. A system "
         "message among them follows one of the user, and is last or before one of the assistant. "
         f"One that only sets the effort may be anywhere: {EFFORT}.",
@@ -197,7 +194,6 @@ RULES = (
     ),
     Rule(
         "blocks-by-role",
-        PROVIDER,
         "The API answers '`tool_use` blocks can only be in `assistant` messages' and "
         f"'`tool_result` blocks can only be in `user` messages'; {TOOL_CALLS}.",
         "Drop the block, or move it to a message of the right role.",
@@ -205,7 +201,6 @@ RULES = (
     ),
     Rule(
         "thinking-signed",
-        PROVIDER,
         f"{THINKING}: thinking blocks are passed back complete and unmodified, with their "
         "signature; they may be left out of earlier turns.",
         "Pass the block back as it came, or leave it out.",
@@ -213,7 +208,6 @@ RULES = (
     ),
     Rule(
         "server-results-with-calls",
-        PROVIDER,
         "The API answers 'Each `…_tool_result` block must have a corresponding "
         f"`server_tool_use` block before it'; {SERVER_TOOLS}.",
         "Keep a server tool's call and result together in one turn of the assistant.",
@@ -221,7 +215,6 @@ RULES = (
     ),
     Rule(
         "content-not-empty",
-        PROVIDER,
         "The API answers 'messages: text content blocks must be non-empty' and 'all messages "
         f"must have non-empty content except for the optional final assistant message'; "
         f"{MESSAGES}.",
@@ -230,7 +223,6 @@ RULES = (
     ),
     Rule(
         "call-ids-unique",
-        PROVIDER,
         f"The API answers '`tool_use` ids must be unique'; {TOOL_CALLS}.",
         "Give each tool_use its own id, and the same to its tool_result.",
         *rulebook.renaming(
@@ -240,7 +232,6 @@ RULES = (
     ),
     Rule(
         "results-have-calls",
-        PROVIDER,
         "The API answers 'Each `tool_result` block must have a corresponding `tool_use` block "
         f"in the previous message'; {TOOL_CALLS}.",
         "Drop the tool_result, or put back the message that asked for it.",
@@ -250,7 +241,6 @@ RULES = (
     ),
     Rule(
         "results-first",
-        PROVIDER,
         f"{TOOL_CALLS}: tool results immediately follow their tool uses, and come first in the "
         "content, before any text.",
         "Move the tool_result to the start of the next message of the user.",
@@ -260,7 +250,6 @@ RULES = (
     ),
     Rule(
         "calls-answered",
-        PROVIDER,
         "The API answers '`tool_use` ids were found without `tool_result` blocks immediately "
         f"after'; {TOOL_CALLS}. A call at the very end may still be waiting.",
         "Add a tool_result for each tool_use that has none.",
@@ -270,7 +259,6 @@ RULES = (
     ),
     Rule(
         "thinking-not-last",
-        PROVIDER,
         "The API answers 'The final block in an assistant message cannot be `thinking`'; "
         f"{THINKING}.",
         "Put back what followed the thinking, or leave the thinking out.",
@@ -278,7 +266,6 @@ RULES = (
     ),
     Rule(
         "cache-marks",
-        PROVIDER,
         "The API answers 'A maximum of 4 blocks with cache_control may be provided'; thinking "
         f"blocks cannot be marked: {CACHING}.",
         "Take off the marks of the oldest blocks.",
@@ -286,7 +273,6 @@ RULES = (
     ),
     Rule(
         "starts-with-user",
-        PROVIDER,
         f"{MESSAGES}: the first message must be the user's.",
         "Put a message of the user in front.",
         rulebook.starts_with_user,
@@ -294,7 +280,6 @@ RULES = (
     ),
     Rule(
         "no-space-at-end",
-        PROVIDER,
         "The API answers 'final assistant content cannot end with trailing whitespace'; "
         f"{MESSAGES}.",
         "Strip the space, or end with a message of the user.",

@@ -76,7 +76,6 @@ class Rule(msgspec.Struct, frozen=True):
     """One thing a provider demands of a history, how to detect a breach and how to repair it."""
 
     name: str
-    provider: str
     source: str
     """Where the provider says so: a page of its documentation, or its error message."""
     advice: str

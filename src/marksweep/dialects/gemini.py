@@ -18,8 +18,6 @@ from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
 from marksweep.dialects.rulebook import Answers, anywhere, each_message, one_after, together
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
-PROVIDER = "gemini"
-
 CONTENTS = "https://ai.google.dev/api/caching#Content"
 FUNCTION_CALLING = "https://ai.google.dev/gemini-api/docs/function-calling"
 SIGNATURES = "https://ai.google.dev/gemini-api/docs/thought-signatures"
@@ -152,21 +150,18 @@ def _signed(part: Part) -> Part:
 RULES = (
     Rule(
         "roles-known",
-        PROVIDER,
         f"{CONTENTS}: the role is user or model; a system prompt goes into systemInstruction.",
         "Put the text into the request's `systemInstruction`, or make it a content of the user.",
         *rulebook.system_as_user(rulebook.system_inside),
     ),
     Rule(
         "parts-by-role",
-        PROVIDER,
         f"{FUNCTION_CALLING}: the model's content calls, the user's responds.",
         "Drop the part, or move it to a content of the right role.",
         *rulebook.dropping(_misplaced),
     ),
     Rule(
         "parts-not-empty",
-        PROVIDER,
         "The API answers 'contents.parts must not be empty', Vertex 'it has an empty text "
         f"parameter'; {CONTENTS}. A part that carries a signature may have an empty text.",
         "Drop the empty part or content.",
@@ -174,7 +169,6 @@ RULES = (
     ),
     Rule(
         "responses-have-calls",
-        PROVIDER,
         "The API answers 'Please ensure that function response turn comes immediately after a "
         f"function call turn'; {FUNCTION_CALLING}.",
         "Drop the functionResponse, or put back the content that called.",
@@ -184,7 +178,6 @@ RULES = (
     ),
     Rule(
         "responses-follow-calls",
-        PROVIDER,
         "The API answers 'Please ensure that function response turn comes immediately after a "
         f"function call turn'; {FUNCTION_CALLING}.",
         "Move all responses into one content directly behind the calls.",
@@ -194,7 +187,6 @@ RULES = (
     ),
     Rule(
         "as-many-responses-as-calls",
-        PROVIDER,
         "The API answers 'Please ensure that the number of function response parts is equal to "
         f"the number of function call parts of the function call turn'; {FUNCTION_CALLING}. "
         "A call at the very end may still be waiting.",
@@ -205,7 +197,6 @@ RULES = (
     ),
     Rule(
         "calls-after-user",
-        PROVIDER,
         "The API answers 'Please ensure that function call turn comes immediately after a user "
         f"turn or after a function response turn'; {FUNCTION_CALLING}.",
         "Join the content to the model's content before it.",
@@ -214,7 +205,6 @@ RULES = (
     ),
     Rule(
         "starts-with-user",
-        PROVIDER,
         f"{CONTENTS}; a call in front breaks 'function call turn comes immediately after a user "
         "turn'.",
         "Put a content of the user in front.",
@@ -223,7 +213,6 @@ RULES = (
     ),
     Rule(
         "signatures-kept",
-        PROVIDER,
         f"{SIGNATURES}: in the current turn the first functionCall of each step must carry its "
         "thoughtSignature, or the request fails with 400.",
         f"Pass the part back as it came; sign a foreign call '{NO_SIGNATURE}'.",

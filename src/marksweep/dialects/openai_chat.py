@@ -19,8 +19,6 @@ from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, To
 
 replace = msgspec.structs.replace
 
-PROVIDER = "openai_chat"
-
 FUNCTION_CALLING = "https://platform.openai.com/docs/guides/function-calling"
 API_REFERENCE = "https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages"
 
@@ -87,7 +85,6 @@ def _repair_content(dialect: base.Dialect, messages: Messages) -> base.Repaired:
 RULES = (
     Rule(
         "system-first",
-        PROVIDER,
         f"{API_REFERENCE}: developer and system messages carry instructions the model follows "
         "whatever the user says. Chat templates of compatible servers answer "
         "'System message must be at the beginning'.",
@@ -97,7 +94,6 @@ RULES = (
     ),
     Rule(
         "content-present",
-        PROVIDER,
         f"{API_REFERENCE}: content is required unless tool_calls is given. The API answers "
         "\"Invalid value for 'content': expected a string, got null\".",
         "Give the message content, an empty text if there is none.",
@@ -106,14 +102,12 @@ RULES = (
     ),
     Rule(
         "call-ids-unique",
-        PROVIDER,
         f"{FUNCTION_CALLING}: each call has a unique id, by which its output is matched.",
         "Give each call of a message its own id, and the same id to its tool message.",
         *rulebook.renaming(_repeated_in_message, ANSWERS),
     ),
     Rule(
         "results-have-calls",
-        PROVIDER,
         "The API answers \"messages with role 'tool' must be a response to a preceding message "
         f"with 'tool_calls'\"; {FUNCTION_CALLING}.",
         "Drop the tool message, or put back the assistant message that asked for it.",
@@ -123,7 +117,6 @@ RULES = (
     ),
     Rule(
         "results-follow-calls",
-        PROVIDER,
         "The API answers \"An assistant message with 'tool_calls' must be followed by tool "
         f"messages responding to each 'tool_call_id'\"; {FUNCTION_CALLING}.",
         "Move the tool message directly behind the assistant message that asked for it.",
@@ -133,7 +126,6 @@ RULES = (
     ),
     Rule(
         "calls-answered",
-        PROVIDER,
         'The API answers "The following tool_call_ids did not have response messages"; '
         f"{FUNCTION_CALLING}. A call at the very end may still be waiting.",
         "Add a tool message for each call that has none.",

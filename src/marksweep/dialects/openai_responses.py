@@ -14,8 +14,6 @@ from marksweep.dialects.base import Json, Messages, Rule, Slot, word
 from marksweep.dialects.rulebook import Answers, all_after, each_run, separately
 from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 
-PROVIDER = "openai_responses"
-
 FUNCTION_CALLING = "https://platform.openai.com/docs/guides/function-calling"
 REASONING = "https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context"
 
@@ -40,7 +38,6 @@ def _loose_thoughts(messages: Messages) -> dict[Slot, str]:
 RULES = (
     Rule(
         "call-ids-unique",
-        PROVIDER,
         f"{FUNCTION_CALLING}: an output is matched to its call by call_id.",
         "Give each call its own call_id, and the same to its output.",
         *rulebook.renaming(
@@ -52,7 +49,6 @@ RULES = (
     ),
     Rule(
         "outputs-have-calls",
-        PROVIDER,
         "The API answers 'No tool call found for function call output with call_id …'; "
         f"{FUNCTION_CALLING}.",
         "Drop the output, or put back its call before it.",
@@ -62,7 +58,6 @@ RULES = (
     ),
     Rule(
         "calls-have-outputs",
-        PROVIDER,
         "The API answers 'No tool output found for function call …'; "
         f"{FUNCTION_CALLING}. A call at the very end may still be waiting.",
         "Add an output for the call.",
@@ -70,7 +65,6 @@ RULES = (
     ),
     Rule(
         "reasoning-followed",
-        PROVIDER,
         "The API answers \"Item 'rs_…' of type 'reasoning' was provided without its required "
         f'following item"; {REASONING}.',
         "Drop the reasoning item, or put back the item that followed it.",

@@ -12,6 +12,7 @@ import msgspec
 
 from marksweep.dialects.base import Change, Fault, Finding, Json, Messages
 from marksweep.dialects.chain import faults, mended
+from marksweep.dialects.enveloped import Enveloped
 from marksweep.dialects.history import History, detect, dialect_named, read, rewritten
 from marksweep.messages import Message
 
@@ -36,13 +37,15 @@ def validate(messages: Json, dialect: str | None = None) -> list[Finding]:
     """
     history = _history(messages, dialect)
     name, places = history.dialect, history.positions
+    kind = dialect_named(name)
+    provider = kind.inner.name if isinstance(kind, Enveloped) else name
     findings = [
         Finding(READABLE, name, skipped.position, skipped.reason, "Take it out.")
         for skipped in history.skipped
     ]
     findings += [
-        Finding(rule.name, rule.provider, places[fault.position], fault.what, rule.advice)
-        for rule in dialect_named(name).rules
+        Finding(rule.name, provider, places[fault.position], fault.what, rule.advice)
+        for rule in kind.rules
         for fault in rule.check(history.messages)
     ]
     if _is_linked(history):
