@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
-from marksweep.dialects.rulebook import NO_RESULT
-from marksweep.messages import FunctionCall, Message, Part, Role
+from marksweep.dialects.rulebook import NO_RESULT, Answers, all_after, each_run, separately
+from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 from tests.dialects.masked import with_text
 from tests.dialects.units import units
 
@@ -55,6 +55,21 @@ def test_every_kind_of_item_is_understood_or_kept() -> None:
     assert history.messages[7].parts == (Part(raw=items[7]),)
     assert write(history) == items
     assert validate(items) == []
+
+
+def test_each_part_of_a_long_history_is_looked_at_a_few_times() -> None:
+    looked_at = 0
+
+    def result(part: Part) -> ToolResult | None:
+        nonlocal looked_at
+        looked_at += 1
+        return part.function_response
+
+    items = [item for n in range(200) for item in (asks(str(n)), answers(str(n)))]
+    messages = read([USER, *items], "openai_responses").messages
+    places = list(Answers(each_run, all_after, separately, results=result).places(messages))
+    assert len(places) == 200
+    assert looked_at <= 3 * len(messages)
 
 
 def test_an_output_without_its_call_is_dropped() -> None:
