@@ -34,9 +34,8 @@ from marksweep.money import ModelPrice, dollars, price_of
 from marksweep.preview import Change, Missed, largest_changes, likely_missed
 from marksweep.reading import DEAD, QUICK_DEAD, DeadWeight, Reading, dead_weight
 from marksweep.segments import FocusArgs
-from marksweep.settings import Settings
 from marksweep.sizes import Size
-from marksweep.strategies.registry import DEAR, TIER, Choice, warnings_of
+from marksweep.strategies.registry import DEAR, warnings_of
 
 QUICK = ("truncate", "mask", "superseded", "budget", "superseded+mask+truncate")
 """Strategies that need no text analysis: a second for fifty megabytes."""
@@ -226,17 +225,14 @@ def analyse(
     compared = strategies or (QUICK if is_large else (*THOROUGH, *QUICK))
     advance(0, len(compared) + 1, "dead weight")
     dead = dead_weight(talk.plan(0, QUICK_DEAD if is_large else DEAD))
-    offers = []
-    named = configured.conversation.strategy
-    named = named if named in compared else compared[0]
+    plans = {}
     for done, strategy in enumerate(compared, 1):
         advance(done, len(compared) + 1, strategy)
-        plan = talk.plan(strategy=_choice(strategy, configured))
-        offers.append(_offer(strategy, plan))
-        if strategy == named:
-            chosen = plan
+        plans[strategy] = talk.plan(strategy=configured.conversation.named(strategy).choice())
     tokens, ledger = talk.tokens, talk.ledger()
-    closer = _closer(named, chosen, talk, paid)
+    default = configured.conversation.strategy
+    named = default if default in plans else compared[0]
+    closer = _closer(named, plans[named], talk, paid)
     return Analysis(
         dialect=history.dialect,
         messages=len(history.messages),
@@ -245,7 +241,7 @@ def analyse(
         ledger=ledger,
         dead_tokens=sum(each.tokens for each in dead),
         dead_weight=dead,
-        offers=tuple(offers),
+        offers=tuple(_offer(name, plan) for name, plan in plans.items()),
         not_compared=(*THOROUGH, "unreachable") if is_large and not strategies else (),
         closer=closer,
         findings=findings,
@@ -253,12 +249,6 @@ def analyse(
         recommended=_recommended(name, target),
         window=session_window(history, tokens),
     )
-
-
-def _choice(strategy: str, given: Settings) -> Choice:
-    """Make what `collect --strategy` would."""
-    names = strategy.replace(",", TIER)
-    return msgspec.structs.replace(given.conversation, strategy=names, options={}).choice()
 
 
 def _closer(strategy: str, plan: Plan, talk: Conversation, paid: ModelPrice) -> Closer:

@@ -30,7 +30,7 @@ from marksweep.model import Plan, Report
 from marksweep.segments import FocusArgs
 from marksweep.settings import Conversation, Window
 from marksweep.sizes import Size
-from marksweep.strategies.registry import DEAR, TIER
+from marksweep.strategies.registry import DEAR
 from marksweep.strategies.scored import Disposal
 
 
@@ -103,8 +103,7 @@ def command(
         )
     talk = found.conversation
     if strategy is not None:
-        names = strategy.replace(",", TIER)
-        talk = msgspec.structs.replace(talk, strategy=names, options={})
+        talk = talk.named(strategy)
     size = limit or str(found.window.limit_tokens)
     return _transcript(transcript, size, talk, dialect, output, cli, write=write, yes=yes)
 

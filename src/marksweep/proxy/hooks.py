@@ -85,11 +85,11 @@ def post_tool_use(event: Json, store: Store, now: datetime) -> Json:
     return {"hookSpecificOutput": said}
 
 
-def shortened(text: str, what: str, name: str, tokens: int = MAX_OUTPUT_TOKENS) -> str:
+def shortened(text: str, what: str, name: str) -> str:
     """Show the first and last sections of a text, and one line for the rest."""
     cut = sections(text)
     pieces = list(cut.pieces)
-    room = tokens // 2
+    room = MAX_OUTPUT_TOKENS // 2
     head, tail = _fitting(pieces, room), _fitting(pieces[::-1], room)
     if head + tail >= len(pieces):
         return text

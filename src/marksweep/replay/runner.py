@@ -33,7 +33,7 @@ from marksweep.replay.measures import Outcome
 from marksweep.replay.records import PER_MESSAGE, Conversation, Count
 from marksweep.replay.references import STUB
 from marksweep.replay.result_cache import code_of, load, name_of, own_code, save
-from marksweep.replay.sandbox import CALL_SECONDS, NoRecall, StrategyFailed
+from marksweep.replay.sandbox import CALL_SECONDS, StrategyFailed
 from marksweep.sizes import Size
 
 MIN_PARALLEL_TOKENS = 60_000
@@ -245,11 +245,9 @@ def ask(job: Ask) -> Answers:
     collector = build(job.collector, count, job.how.patience)
     try:
         found = blind(talk, collector, percent, count)
-        if not hasattr(collector, "recall"):
+        if getattr(collector, "recall", None) is None:
             return Answers(found, None)
         return Answers(found, recalled(talk, cast(Recalling, collector), percent, count))
-    except NoRecall:
-        return Answers(found, None)
     except StrategyFailed as error:
         return Answers(nothing(talk, str(error)), None)
 

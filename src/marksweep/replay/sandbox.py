@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,10 +31,6 @@ T = TypeVar("T")
 
 class StrategyFailed(MarksweepError):
     """A strategy raised, hung or died."""
-
-
-class NoRecall(MarksweepError):
-    """A strategy has no `recall`."""
 
 
 class SandboxedStrategy:
@@ -64,11 +61,12 @@ class SandboxedStrategy:
         """The context for the next request."""
         return self._ask("context", [], list[Wire])
 
-    def recall(self, query: str, limit: int) -> list[str]:
-        """Texts that answer a query; NoRecall if the strategy cannot."""
+    @property
+    def recall(self) -> Callable[[str, int], list[str]] | None:
+        """What finds texts that answer a query; None if the strategy cannot."""
         if not _sandbox(self._name).recalls:
-            raise NoRecall(f"{self._name} has no recall(query, limit).")
-        return self._ask("recall", [query, limit], list[str])
+            return None
+        return lambda query, limit: self._ask("recall", [query, limit], list[str])
 
     def _ask(self, call: str, arguments: list[object], kind: type[T]) -> T:
         if self._failed is not None:

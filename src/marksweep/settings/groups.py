@@ -126,6 +126,10 @@ class Conversation(Group, frozen=True):
         if self.strategy != "coverage" or self.options:
             self.choice()
 
+    def named(self, strategy: str) -> Conversation:
+        """Return the same with other strategies, joined by + or commas, and their own options."""
+        return msgspec.structs.replace(self, strategy=strategy.replace(",", "+"), options={})
+
     def choice(self) -> Choice:
         """Return what a Conversation takes as its strategy."""
         from marksweep.strategies.registry import with_options
