@@ -22,7 +22,7 @@ from marksweep.cli.app import app
 from marksweep.cli.collect import TranscriptPlan
 from marksweep.cli.config import Checked, Trusted
 from marksweep.cli.doctor import Check
-from marksweep.cli.memory_group import BackupFile, MemoryPins, Migrated
+from marksweep.cli.memory_group import MemoryPins, Migrated
 from marksweep.cli.prune import Erased
 from marksweep.cli.store import StoreFile
 from marksweep.cli.working_set import Pinned, Put, Restored, Shortened, Undone, Why
@@ -72,8 +72,8 @@ SHAPES: Mapping[str, object] = {
     "prune --restore": Nodes,
     "prune --purge": Erased,
     "memory backups": list[BackupInfo],
-    "memory export": BackupFile,
-    "memory import": BackupFile,
+    "memory export": BackupInfo,
+    "memory import": BackupInfo,
     "memory forget": Forgotten,
     "memory roots": list[Root],
     "memory drop-root": Forgotten,

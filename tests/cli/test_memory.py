@@ -68,7 +68,10 @@ class TestBackups:
         said("memory", "export", "-o", "elsewhere.jsonl.gz")
         run("memory", "forget", *ids, "--everywhere", "--yes")
         back = said("memory", "import", "elsewhere.jsonl.gz")
-        assert back == {"path": "elsewhere.jsonl.gz", "workspace_id": "default", "items": 8}
+        described = ("elsewhere.jsonl.gz", "default", 8, "")
+        assert tuple(back[k] for k in ("path", "workspace_id", "items", "problem")) == described
+        assert back["size"] == Path("elsewhere.jsonl.gz").stat().st_size
+        assert back["made_at"] >= made["made_at"]
         assert found("parser")
         entry = said("journal", "--memory", "--event", "restored")[0]
         assert set(entry["segments"]) == {f"memory:{each}" for each in ids}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -33,16 +34,6 @@ from marksweep.stores.graph.open import server_url
 
 MAX_ROWS = 20
 """Groups of entities that a preview lists."""
-
-
-class BackupFile(msgspec.Struct, frozen=True):
-    """A backup that was written or restored; an empty path if there was nothing to write."""
-
-    path: str
-    workspace_id: str
-    """Its source, or its destination."""
-    items: int
-    """Nodes and edges."""
 
 
 class Migrated(msgspec.Struct, frozen=True):
@@ -114,12 +105,20 @@ def export(output: Path | None, cli: CommandContext) -> int:
     with cli.memory() as (opened, name):
         if name not in opened.graph.workspaces():
             nothing = render.line(f"nothing: {name!r} remembers nothing")
-            cli.emit(BackupFile("", name, 0), nothing)
+            cli.emit(BackupInfo(path="", size=0, workspace_id=name), nothing)
             return NOTHING
         made = opened.export_backup(output, workspace_id=name)
         words = f"{made.items:,} nodes and edges of {name!r} are in {made.path}"
-        cli.emit(BackupFile(str(made.path), name, made.items), render.line(words))
+        cli.emit(_info(made.path, name, made.made_at, made.items), render.line(words))
         return 0
+
+
+def _info(path: Path, workspace: str, made_at: datetime, items: int) -> BackupInfo:
+    """Describe a backup that was written from a workspace, or restored to one."""
+    size = path.stat().st_size
+    return BackupInfo(
+        path=str(path), size=size, workspace_id=workspace, made_at=made_at, items=items
+    )
 
 
 @make_command("import", memory)
@@ -135,16 +134,16 @@ def import_(path: Path, cli: CommandContext) -> int:
     Examples:  marksweep memory import .marksweep/backups/20260601T120000-1a2b3c4d.jsonl.gz
                marksweep memory import shop.jsonl.gz --workspace copy
     """
-    made_of = header_of(path).workspace_id
+    header = header_of(path)
     with cli.memory() as (opened, name):
-        if cli.workspace is None and made_of != name:
+        if cli.workspace is None and header.workspace_id != name:
             raise Refused(
-                f"{path} is a backup of workspace {made_of!r}, and this is {name!r}. Pass "
-                "--workspace with the name of the one that it should go to."
+                f"{path} is a backup of workspace {header.workspace_id!r}, and this is {name!r}. "
+                "Pass --workspace with the name of the one that it should go to."
             )
         items = opened.import_backup(path, workspace_id=name)
         words = f"back in {name!r}: {items:,} nodes and edges"
-        cli.emit(BackupFile(str(path), name, items), render.line(words))
+        cli.emit(_info(path, name, header.made_at, items), render.line(words))
         return 0 if items else NOTHING
 
 
