@@ -532,8 +532,8 @@ MUTANTS = (
     Mutant(
         "conversation: a restored message is written as it was trimmed",
         "heaps/conversation.py",
-        "held.raw == segment.raw:\n            return held\n        held = self._drafts",
-        "held.raw:\n            return held\n        held = self._drafts",
+        "if held is not None and held.raw == segment.raw:\n",
+        "if held is not None:\n",
     ),
     Mutant(
         "live index: what goes still counts",

@@ -19,9 +19,8 @@ from marksweep.core.budget import Backoff, Budget, Due, after_pass, due
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import make_plan
 from marksweep.core.roots import Focus, reason_to_stay
-from marksweep.core.score import Scorer, age_hours
+from marksweep.core.score import Scorer, age_hours, age_in_words
 from marksweep.core.strategy import Proposal
-from marksweep.core.words import age_in_words
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.model import Action, Segment
 
@@ -30,7 +29,6 @@ MAX_BATCH_UNITS = 20
 
 SAMPLE_SEGMENTS = 16
 """Old segments that each step ranks again. More keeps the pool fresher, and costs time."""
-
 
 POOL_SIZE = 2048
 """Candidates remembered. More finds better ones between full collections, and costs memory."""
@@ -151,9 +149,8 @@ class CandidatePool:
     each gets its turn. What is drawn is ranked again, and put back if others now rank before it.
     """
 
-    def __init__(self, rank: Callable[[Segment], Rank], size: int = POOL_SIZE) -> None:
+    def __init__(self, rank: Callable[[Segment], Rank]) -> None:
         self._rank = rank
-        self._size = size
         self._heap: list[tuple[Rank, str]] = []
         self._ranks: dict[str, Rank] = {}
         self._turn: list[str] = []
@@ -170,9 +167,9 @@ class CandidatePool:
             return
         self._ranks[segment.segment_id] = rank
         heapq.heappush(self._heap, (rank, segment.segment_id))
-        if len(self._heap) > 2 * self._size:
+        if len(self._heap) > 2 * POOL_SIZE:
             ranked = ((rank, segment_id) for segment_id, rank in self._ranks.items())
-            self._heap = heapq.nsmallest(self._size, ranked)
+            self._heap = heapq.nsmallest(POOL_SIZE, ranked)
             self._ranks = {segment_id: rank for rank, segment_id in self._heap}
 
     def in_turn(self, count: int, live: Mapping[str, Segment]) -> list[Segment]:

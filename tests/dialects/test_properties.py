@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from marksweep.dialects import dialect_named, read, repair, validate, written
 from marksweep.dialects.history import rewritten
-from marksweep.heaps.forms import saying
+from marksweep.heaps.forms import ProviderForm
 from marksweep.messages import Role
 from marksweep.testing.histories import broken, render_script, scripts, valid
 from tests.dialects.masked import with_text
@@ -159,7 +159,7 @@ def test_a_summary_before_a_turn_gives_no_new_finding(dialect: str, data: st.Dat
     at = data.draw(st.sampled_from(turns))
     if dialect == "openai_chat":
         at = max(at, turns[0])
-    summary = saying(kind, "What happened so far.", "summary")
+    summary = ProviderForm(kind).say("What happened so far.", "summary")
     messages = [*history.messages[:at], summary, *history.messages[at:]]
     raws = written(messages, dialect)
     before = {f.rule for f in validate(history.given, dialect)}

@@ -21,6 +21,9 @@ from marksweep.core.roots import RULES, Focus, Rule, find_roots
 from marksweep.core.units import Graph, Units
 from marksweep.model import GCPolicy, Pressure, Segment, Snapshot
 
+EXPENDABLE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL})
+"""The policies of segments that may go without pressure."""
+
 
 class Yield(IntEnum):
     """How far a root may be cut once the strategy has nothing more to offer."""
@@ -169,7 +172,7 @@ class PlanningContext:
         pressure = self.pressure
         held = bytearray(
             [
-                _FREE if s.policy in _ALWAYS_FREE and not s.pinned else _hold(s, pressure)
+                _FREE if s.policy in EXPENDABLE and not s.pinned else _hold(s, pressure)
                 for s in self.segments
             ]
         )
@@ -177,8 +180,6 @@ class PlanningContext:
             held[root] = _ROOT
         return held
 
-
-_ALWAYS_FREE = frozenset({GCPolicy.PARTIAL, GCPolicy.EPHEMERAL})
 
 _FREE, _PINNED, _LOCKED, _PRESERVABLE, _CONDITIONAL, _ROOT = range(6)
 

@@ -178,26 +178,18 @@ def _press(builder: PlanBuilder, context: PlanningContext, resort: LastResort) -
         builder.take(proposal, context.may_yield)
 
 
-def plan_from(
-    candidates: Candidates,
-    strategy: str,
-    proposals: Iterable[Proposal],
-    prices: Prices | None = None,
-) -> Plan:
+def plan_from(candidates: Candidates, strategy: str, proposals: Iterable[Proposal]) -> Plan:
     """Take from proposals until the target is met, or all of them if there is none."""
-    return _taken(candidates, proposals).plan(strategy, prices)
+    return plan_with_indices(candidates, strategy, proposals)[0]
 
 
 def plan_with_indices(
-    candidates: Candidates,
-    strategy: str,
-    proposals: Iterable[Proposal],
-    prices: Prices | None = None,
+    candidates: Candidates, strategy: str, proposals: Iterable[Proposal]
 ) -> tuple[Plan, StepIndices]:
     """Plan for a caller that applies the plan to the snapshot it is made from."""
     builder = _taken(candidates, proposals)
     indices = builder.indices()
-    return builder.plan(strategy, prices), indices
+    return builder.plan(strategy), indices
 
 
 def _taken(candidates: Candidates, proposals: Iterable[Proposal]) -> PlanBuilder:

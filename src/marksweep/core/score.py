@@ -122,3 +122,30 @@ def age_hours(segment: Segment, now: datetime) -> float:
         now = now.replace(tzinfo=UTC)
     hours = (now - segment.last_touched_at).total_seconds() / 3600.0
     return hours if hours > 0.0 else 0.0
+
+
+def age_in_words(hours: float) -> str:
+    """Write an age in its largest fitting unit: `5 min`, `3 h`, `12 days`."""
+    return minutes_in_words(rounded_minutes(hours))
+
+
+def rounded_minutes(hours: float) -> int:
+    """Round an age down to the precision with which it is written."""
+    if hours < 1:
+        return int(hours * 60)
+    return int(hours) * 60 if hours < 48 else int(hours / 24) * 24 * 60
+
+
+def minutes_in_words(minutes: int) -> str:
+    """Write an age that `rounded_minutes` returned."""
+    if minutes < 60:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h" if hours < 48 else f"{hours // 24} days"
+
+
+def references_in_words(count: int) -> str:
+    """Write how many segments refer to one."""
+    if count == 0:
+        return "no references"
+    return "1 reference" if count == 1 else f"{count} references"

@@ -437,12 +437,10 @@ class ConversationHeap(SegmentHeap):
         return self.message(live) if live is not None else self._messages[message_id].message
 
     def _held(self, segment: Segment) -> Held:
-        held = self._messages.get(segment.segment_id)
-        if held is not None and held.raw == segment.raw:
-            return held
-        held = self._drafts.get(segment.segment_id)
-        if held is not None and held.raw == segment.raw:
-            return held
+        for known in (self._messages, self._drafts):
+            held = known.get(segment.segment_id)
+            if held is not None and held.raw == segment.raw:
+                return held
         held = Held(segment.raw, self.form.read(segment))
         live = self.index.live.get(segment.segment_id)
         if live is not None and live.raw == segment.raw and was_said(segment):

@@ -7,7 +7,6 @@ HeldForm       message objects in memory: for a heap that lives for one collecti
 What a collection changes is written in the provider's format. New values, never edits.
 
 Line         messages in order, joined where others were removed
-saying       a new message, such as a summary
 with_texts   other texts in the places of some, such as the lines worth keeping of a result
 """
 
@@ -109,8 +108,9 @@ class ProviderForm:
         return message_of(self.dialect, json.loads(segment.raw), segment.segment_id)
 
     def say(self, text: str, message_id: str) -> Message:
-        """Make a message of this provider."""
-        return saying(self.dialect, text, message_id)
+        """Make a message of this provider. It may not be between a call and its result."""
+        (message,) = composed(self.dialect, Role.USER, [Part(text=text)], message_id)
+        return message
 
 
 class NeutralForm:
@@ -220,12 +220,6 @@ class Line:
             after = out.pop()
             dialect = dialect_named(out[-1].dialect)
             out[-1] = with_parts(dialect, out[-1], [*out[-1].parts, *after.parts])
-
-
-def saying(dialect: Dialect, text: str, message_id: str, role: Role = Role.USER) -> Message:
-    """Make a new message, such as a summary. It may not be between a call and its result."""
-    (message,) = composed(dialect, role, [Part(text=text)], message_id)
-    return message
 
 
 def with_texts(message: Message, texts: Mapping[TextPath, str]) -> Message | None:

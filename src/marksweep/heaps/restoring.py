@@ -23,13 +23,6 @@ from marksweep.model import Hold, Segment, Stashed
 from marksweep.stores.base import Stash
 
 
-class Obsolete(msgspec.Struct, frozen=True):
-    """What is obsolete once segments are back: stash entries, and segments live or not."""
-
-    entries: tuple[Stashed, ...]
-    stand_ins: frozenset[str]
-
-
 class Returning(msgspec.Struct, frozen=True):
     """Stash entries whose segments come back, in heap order, and what is removed for them."""
 
@@ -55,14 +48,16 @@ def returning(
         newest = newest_of(stash, workspace, wanted)
         back.update(newest)
         unseen = list(newest)
-    stand_ins = obsolete(stash, workspace, tuple(back.values())).stand_ins
+    _, stand_ins = obsolete(stash, workspace, tuple(back.values()))
     entries = [entry for name, entry in back.items() if name not in stand_ins]
     entries.sort(key=lambda entry: (entry.segment.position, entry.segment.segment_id))
     return Returning(tuple(entries), stand_ins)
 
 
-def obsolete(stash: Stash, workspace: str, entries: Sequence[Stashed]) -> Obsolete:
-    """Find what is obsolete once these entries are back: later versions, and stand-ins."""
+def obsolete(
+    stash: Stash, workspace: str, entries: Sequence[Stashed]
+) -> tuple[list[Stashed], frozenset[str]]:
+    """Find what is obsolete once these are back: stash entries of later versions, and stand-ins."""
     later: list[Stashed] = []
     found: set[str] = set()
     reached: set[str] = set()
@@ -80,7 +75,7 @@ def obsolete(stash: Stash, workspace: str, entries: Sequence[Stashed]) -> Obsole
         versions = stash.get(workspace, sorted(waiting))
         later += versions
         waiting = _stand_ins(versions) - found
-    return Obsolete(tuple(later), frozenset(found))
+    return later, frozenset(found)
 
 
 def newest_of(stash: Stash, workspace: str, segment_ids: Sequence[str]) -> dict[str, Stashed]:

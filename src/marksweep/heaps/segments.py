@@ -286,7 +286,7 @@ class SegmentHeap:
         live, stash = self.index.live, self._store.stash
         names = list(intent.segments)
         back = [entry for entry in stash.get(self.workspace, names) if is_back(entry, live)]
-        remove_all(stash, self.workspace, obsolete(stash, self.workspace, back).entries)
+        remove_all(stash, self.workspace, obsolete(stash, self.workspace, back)[0])
         remove_all(stash, self.workspace, back)
         if intent.plan_id:
             happened = not self.kept_of(intent.plan_id)

@@ -41,7 +41,7 @@ from marksweep.sections import (
     paragraphs,
     sections,
 )
-from marksweep.strategies.mask import Trimmed
+from marksweep.strategies.mask import Texts, Trimmed
 from marksweep.strategies.summarize import SUMMARIES
 from marksweep.strategies.truncate import Truncate
 from marksweep.tokens import count
@@ -53,9 +53,6 @@ Lower lets more large results share a small window, but less of each can be unde
 """
 RETRY_SHARE = 0.6
 """Share of each text's room that is kept when the first try was not enough."""
-
-Texts = Callable[[Segment], Sequence[Text]]
-"""Return the texts of a message."""
 
 TRIMMED = "trimmed to fit: too large for the room there is"
 LAST_WORDS = "the user's words, the oldest first: nothing else is left to make it fit the limit"

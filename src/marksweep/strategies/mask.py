@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
-from marksweep.messages import Outcome, TextPath
+from marksweep.messages import Outcome, Text, TextPath
 from marksweep.model import Action, Segment
 from marksweep.sections import Sections, left_out
 
 Outcomes = Callable[[Segment], Sequence[Outcome]]
 """Return the results in a message."""
+
+Texts = Callable[[Segment], Sequence[Text]]
+"""Return the texts of a message."""
 
 Trimmed = Callable[[Segment, Mapping[TextPath, Sections]], Segment | None]
 """Keep only these sections of some texts; None if the message does not get shorter."""

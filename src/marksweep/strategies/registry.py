@@ -18,11 +18,11 @@ from marksweep.errors import BadInput, UnknownName
 from marksweep.messages import Text
 from marksweep.model import Segment
 from marksweep.strategies.budget import ByPolicy
-from marksweep.strategies.coverage import QUALITY, Coverage, Limit, Note, Texts
+from marksweep.strategies.coverage import QUALITY, Coverage, Limit, Note
 from marksweep.strategies.dead import Dead
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.hybrid import Hybrid
-from marksweep.strategies.mask import Mask, Outcomes, Trimmed
+from marksweep.strategies.mask import Mask, Outcomes, Texts, Trimmed
 from marksweep.strategies.scored import Scored
 from marksweep.strategies.summarize import Digest, Summarize
 from marksweep.strategies.superseded import Superseded

@@ -14,14 +14,16 @@ from functools import lru_cache
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.mark import Mark
-from marksweep.core.score import Scorer, age_hours, seed_age
-from marksweep.core.strategy import Proposal
-from marksweep.core.words import (
+from marksweep.core.score import (
+    Scorer,
+    age_hours,
     age_in_words,
     minutes_in_words,
     references_in_words,
     rounded_minutes,
+    seed_age,
 )
+from marksweep.core.strategy import Proposal
 from marksweep.model import Action, Link, Segment
 
 Shorten = Callable[[Segment], Segment | None]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from marksweep.core.context import PlanningContext
+from marksweep.core.context import EXPENDABLE, PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.model import Action, GCPolicy
 
@@ -51,10 +51,6 @@ def unit_policy(context: PlanningContext, members: tuple[int, ...]) -> GCPolicy:
         if policy is not firmest and _FIRMNESS[policy] > _FIRMNESS[firmest]:
             firmest = policy
     return firmest
-
-
-EXPENDABLE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL})
-"""The policies of a turn's segments that may go without pressure."""
 
 
 def collectable_turns(

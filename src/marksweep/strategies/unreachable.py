@@ -16,9 +16,15 @@ from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Outcome
 from marksweep.model import Action, Segment
-from marksweep.strategies.coverage import Texts
 from marksweep.strategies.coverage.text import maybe_names_in, names_in
-from marksweep.strategies.mask import BULKY_CHARS, SPARED_MESSAGES, Outcomes, Trimmed, masked
+from marksweep.strategies.mask import (
+    BULKY_CHARS,
+    SPARED_MESSAGES,
+    Outcomes,
+    Texts,
+    Trimmed,
+    masked,
+)
 
 WHY = "unreachable: nothing in use refers to it"
 

@@ -37,7 +37,7 @@ from marksweep.sections import MAX_CHARACTERS, Section, Sections, has_gap, parag
 from marksweep.strategies.coverage.choose import ECONOMY, QUALITY, Setting, Sweep
 from marksweep.strategies.coverage.index import Block, BlockIndex, CutText, MessageBlocks
 from marksweep.strategies.coverage.text import action_in, atoms_of
-from marksweep.strategies.mask import Trimmed
+from marksweep.strategies.mask import Texts, Trimmed
 from marksweep.tokens import count
 
 __all__ = ["ECONOMY", "QUALITY", "RECALLED", "Coverage", "Note", "Setting", "Texts"]
@@ -79,9 +79,6 @@ MEMORY_WINDOWS = 4
 
 More lets older text come back automatically, and takes about twenty bytes per character.
 """
-
-Texts = Callable[[Segment], Sequence[Text]]
-"""Return the texts of a message."""
 
 Note = Callable[[str, Segment], Segment]
 """Make a note that comes right before a message."""
@@ -239,7 +236,7 @@ def _written(blocks: list[Block]) -> str:
     out = [RECALLED]
     before = -2
     for block in blocks:
-        goes_on = block.glued and block.number == before + 1
+        goes_on = block.section.glued and block.number == before + 1
         out += ["" if goes_on else "\n", block.text]
         before = block.number
     return "".join(out)

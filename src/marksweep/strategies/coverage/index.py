@@ -93,7 +93,7 @@ class Atom:
         chance: float = self.chance * (now - self.seen + 1) ** -FADING
         if self.uses:
             chance *= ACTED * self.uses**AGAIN
-        return min(chance, HIGHEST_CHANCE)
+        return chance if chance < HIGHEST_CHANCE else HIGHEST_CHANCE
 
     def revalue(self) -> None:
         """Mark the last holder for revaluation: its share in the atom has changed."""
@@ -105,9 +105,8 @@ class Block:
     """A part of a message that is kept or dropped as a whole."""
 
     __slots__ = (
-        "at", "atoms", "born", "cut", "glued", "head", "is_copy", "is_dirty", "is_frame", "is_kept",
-        "message", "number", "observed", "own", "size", "text", "tokens", "value", "valued_at",
-        "weight",
+        "at", "atoms", "born", "cut", "is_copy", "is_dirty", "is_frame", "is_kept", "message",
+        "number", "observed", "own", "section", "size", "tokens", "value", "valued_at", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -125,9 +124,7 @@ class Block:
         """The text that it is a part of, at the index `at`; a frame is part of none."""
         self.at = 0
         self.number = number
-        self.text = section.text
-        self.glued = section.glued
-        self.head = section.head
+        self.section = section
         self.size = 1
         """How large it is, in the measure of its text."""
         self.tokens = max(1, tokens)
@@ -156,9 +153,9 @@ class Block:
             atom.witnesses += observed
 
     @property
-    def section(self) -> Section:
+    def text(self) -> str:
         """Its text."""
-        return Section(self.text, self.glued, self.head)
+        return self.section.text
 
     @property
     def gap(self) -> Gap:
@@ -322,7 +319,7 @@ class BlockIndex:
         """Copy dropped blocks into another message, together and in this order."""
         copies: dict[int, Block] = {}
         for block in blocks:
-            section = Section(block.text, block.glued and block.number - 1 in copies)
+            section = Section(block.text, block.section.glued and block.number - 1 in copies)
             copy = self._block(message, section, block.tokens, observed=block.observed)
             copy.size = block.size
             copy.is_copy = True
