@@ -14,6 +14,7 @@ import msgspec
 
 from marksweep.errors import MarksweepError, Refused, StoreTooNew
 from marksweep.stores import checked_lines
+from marksweep.stores.checked_lines import ItemLines
 from marksweep.stores.graph.base import GraphStore, Item, Nodes
 from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Kind, Memory, Mention, Relation
 
@@ -31,26 +32,6 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     made_at: datetime
 
 
-class Line(msgspec.Struct, frozen=True):
-    """One node or edge under the name of its kind; exactly one is given."""
-
-    memory: Memory | None = None
-    chunk: Chunk | None = None
-    entity: Entity | None = None
-    mention: Mention | None = None
-    relation: Relation | None = None
-    alias: Alias | None = None
-
-    @property
-    def item(self) -> Item:
-        """The item within."""
-        for name in self.__struct_fields__:
-            item: Item | None = getattr(self, name)
-            if item is not None:
-                return item
-        raise msgspec.ValidationError("a line without a node or edge")
-
-
 class Backup(msgspec.Struct, frozen=True):
     """A complete backup."""
 
@@ -60,7 +41,9 @@ class Backup(msgspec.Struct, frozen=True):
     items: int
 
 
-_line = msgspec.json.Decoder(Line)
+LINES: ItemLines[Item] = ItemLines(
+    memory=Memory, chunk=Chunk, entity=Entity, mention=Mention, relation=Relation, alias=Alias
+)
 _header = msgspec.json.Decoder(Header)
 
 
@@ -78,16 +61,14 @@ def header_of(path: Path) -> Header:
 def check_backup(path: Path) -> Backup:
     """Read a whole backup and check every line and the checksum; StoreCorrupt if damaged."""
     header = header_of(path)
-    items = checked_lines.check_lines(path, lambda raw: _line.decode(raw).item)
+    items = checked_lines.check_lines(path, LINES.decode)
     return Backup(path, header.workspace_id, header.made_at, items)
 
 
 def read_backup(path: Path) -> Iterator[Item]:
     """Read the items of a backup that was checked."""
-    return (
-        checked_lines.decoded(path, _line.decode, raw).item
-        for raw in checked_lines.read_items(path)
-    )
+    lines = checked_lines.read_items(path)
+    return (checked_lines.decoded(path, LINES.decode, raw)[1] for raw in lines)
 
 
 class Writer(checked_lines.LineWriter):
@@ -98,7 +79,7 @@ class Writer(checked_lines.LineWriter):
 
     def add(self, item: Item) -> None:
         """Add a node or edge."""
-        self.add_line(msgspec.json.encode({type(item).__name__.lower(): item}))
+        self.add_line(LINES.encode(item))
 
 
 def new_backup(directory: Path, now: datetime) -> Path:

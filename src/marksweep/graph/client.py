@@ -11,9 +11,10 @@ import sys
 from typing import TypedDict
 
 from marksweep.graph.memory import GraphMemory, in_thread
+from marksweep.graph.roots import code_of
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import planned
-from marksweep.stores.graph.base import MemoryRow, Nodes, Seen
+from marksweep.stores.graph.base import Nodes, Seen
 from marksweep.stores.graph.nouns import CODE_INDEXER, Chunk, Entity, Memory
 
 
@@ -72,8 +73,10 @@ class GraphClient:
 
         Pruning would delete each of them until it is marked fresh again.
         """
-        rows = [row for row in self._code(workspace_id) if not row.stale]
-        return self._graph.mark_stale(workspace_id, [row.memory_id for row in rows])
+        rows = code_of(self._graph.survey_memories(workspace_id).memories)
+        return self._graph.mark_stale(
+            workspace_id, [row.memory_id for row in rows if not row.stale]
+        )
 
     @in_thread
     def mark_memory_fresh(self, file_path: str, workspace_id: str) -> str | None:
@@ -161,12 +164,6 @@ class GraphClient:
     def delete_orphaned_entities(self, workspace_id: str, *, limit: int | None = None) -> int:
         """Delete entities that no chunk of a memory mentions, within the cap, or up to `limit`."""
         return len(self._delete(workspace_id, PruneStrategy.ORPHANED_ENTITIES, limit).entities)
-
-    def _code(self, workspace_id: str) -> list[MemoryRow]:
-        survey = self._graph.survey_memories(workspace_id)
-        return [
-            row for row in survey.memories if row.source == CODE_INDEXER and row.deleted_us is None
-        ]
 
     def _named(self, workspace_id: str, strategy: PruneStrategy) -> Nodes:
         return planned(self._memory.plan(workspace_id, strategy, limit=sys.maxsize).plan)

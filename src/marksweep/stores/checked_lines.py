@@ -15,14 +15,16 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
 from marksweep.errors import BadInput, StoreCorrupt, StoreError
+from marksweep.stores.codec import Codec
 from marksweep.stores.files import make_folder, open_new, sync_folder
 
 Decoded = TypeVar("Decoded")
+Item = TypeVar("Item")
 
 SUFFIX = ".jsonl.gz"
 
@@ -97,6 +99,29 @@ class LineWriter:
         line = encoded + b"\n"
         self._file.write(line)
         self._digest.update(line)
+
+
+class ItemLines(Generic[Item]):
+    """Items of several kinds as lines, each under the name of its kind: `{"memory":{…}}`."""
+
+    def __init__(self, **kinds: type) -> None:
+        self._kinds = [
+            (name, kind, f'{{"{name}":'.encode(), Codec[Any](kind)) for name, kind in kinds.items()
+        ]
+
+    def encode(self, item: Item) -> bytes:
+        """Encode an item as a line."""
+        for _, kind, start, codec in self._kinds:
+            if type(item) is kind:
+                return start + codec.encode(item) + b"}"
+        raise TypeError(type(item))
+
+    def decode(self, raw: bytes) -> tuple[str, Item]:
+        """Return the kind and the item of a line; ValueError if it is invalid."""
+        for name, _, start, codec in self._kinds:
+            if raw.startswith(start):
+                return name, codec.decode(raw.rstrip(b"\n")[len(start) : -1])
+        raise ValueError(f"a line begins with {raw[:20]!r}")
 
 
 def first_line(path: Path) -> bytes:

@@ -20,13 +20,13 @@ from marksweep.errors import NotFound, Refused, StoreCorrupt, StoreTooNew
 from marksweep.model import Entry, Segment, Stashed
 from marksweep.stores.base import Store
 from marksweep.stores.checked_lines import (
+    ItemLines,
     LineWriter,
     check_lines,
     decoded,
     first_line,
     read_items,
 )
-from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, Codec
 
 FORMAT_VERSION = 1
 """Format of the file. Incremented when an older marksweep could not read a newer one."""
@@ -54,15 +54,10 @@ class WorkspaceCounts(msgspec.Struct, frozen=True):
     """Journal entries."""
 
 
-WORKSPACE = Codec(str)
+ORDER = ("workspace", "stashed", "entry", "segment")
+"""The kinds of lines, in the order in which a workspace's lines come."""
 
-KINDS: tuple[tuple[bytes, type, Codec[Any]], ...] = (
-    (b'{"workspace":', str, WORKSPACE),
-    (b'{"stashed":', Stashed, STASHED),
-    (b'{"entry":', Entry, ENTRY),
-    (b'{"segment":', Segment, SEGMENT),
-)
-"""Line prefixes and what the lines hold. A workspace's lines come in this order."""
+LINES = ItemLines[Any](workspace=str, stashed=Stashed, entry=Entry, segment=Segment)
 
 
 def export_store(
@@ -82,7 +77,7 @@ def export_store(
     with LineWriter(path, msgspec.json.encode(header)) as writer:
         for name in workspaces or known:
             with store.lock(name):
-                writer.add_line(_line(name))
+                writer.add_line(LINES.encode(name))
                 moved.append(_counted(name, _written(writer, _kept(store, name))))
     check_export(path)
     return tuple(moved)
@@ -100,8 +95,8 @@ def check_export(path: Path) -> None:
 
     def check(raw: bytes) -> None:
         nonlocal order
-        at = _kind(raw)
-        KINDS[at][2].decode(_body(raw, at))
+        kind, _ = LINES.decode(raw)
+        at = ORDER.index(kind)
         if order < 0 < at or (at and at < order):
             raise ValueError("its lines are out of order")
         order = at
@@ -243,7 +238,7 @@ def _unnumbered(entry: Entry) -> Entry:
 
 def _written(writer: LineWriter, nouns: Iterable[Noun]) -> Iterator[Noun]:
     for noun in nouns:
-        writer.add_line(_line(noun))
+        writer.add_line(LINES.encode(noun))
         yield noun
 
 
@@ -254,13 +249,6 @@ def _counted(workspace: str, nouns: Iterable[Noun]) -> WorkspaceCounts:
     return WorkspaceCounts(workspace, counts[Segment], counts[Stashed], counts[Entry])
 
 
-def _line(noun: Noun | str) -> bytes:
-    for start, kind, codec in KINDS:
-        if type(noun) is kind:
-            return start + codec.encode(noun) + b"}"
-    raise TypeError(type(noun))
-
-
 def _sections(path: Path, workspaces: Collection[str] = ()) -> Iterator[tuple[str, Iterator[Noun]]]:
     """Read a checked file workspace by workspace: those named, or all."""
     name = ""
@@ -268,26 +256,14 @@ def _sections(path: Path, workspaces: Collection[str] = ()) -> Iterator[tuple[st
     def named() -> Iterator[tuple[str, Noun | None]]:
         nonlocal name
         for raw in read_items(path):
-            at = _kind(raw)
-            found = KINDS[at][2].decode(_body(raw, at))
-            if at == 0:
+            kind, found = LINES.decode(raw)
+            if kind == "workspace":
                 name = found
-            yield name, found if at else None
+            yield name, None if kind == "workspace" else found
 
     for workspace, pairs in groupby(named(), key=lambda pair: pair[0]):
         if not workspaces or workspace in workspaces:
             yield workspace, (noun for _, noun in pairs if noun is not None)
-
-
-def _kind(raw: bytes) -> int:
-    for at, (start, _, _) in enumerate(KINDS):
-        if raw.startswith(start):
-            return at
-    raise ValueError(f"a line begins with {raw[:20]!r}")
-
-
-def _body(raw: bytes, at: int) -> bytes:
-    return raw.rstrip(b"\n")[len(KINDS[at][0]) : -1]
 
 
 def _header(raw: bytes) -> Header:
