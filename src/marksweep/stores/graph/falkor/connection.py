@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +21,9 @@ from marksweep.stores.graph.rows import Row
 Params = Mapping[str, object]
 Step = tuple[str, Params]
 Result = TypeVar("Result")
+
+Wire = Any
+"""A connection of redis-py, whose methods are not typed."""
 
 RECONNECT_SECONDS = 15.0
 """How long a call tries to reach a server that does not answer. Longer survives slower restarts."""
@@ -281,7 +283,7 @@ class Connection:
         pool.release(pool.get_connection())
         return server
 
-    def _greet(self, connection: _Wire) -> None:
+    def _greet(self, connection: Wire) -> None:
         """Authenticate within CONNECT_SECONDS; later statements may take longer.
 
         A new connection may mean that the server has restarted: layouts are checked again, and
@@ -294,7 +296,7 @@ class Connection:
         if getattr(self._thread, "is_working", False):
             raise redis_errors.ConnectionError("the connection was lost")
 
-    def _refuse_cluster(self, connection: _Wire) -> None:
+    def _refuse_cluster(self, connection: Wire) -> None:
         """Reject a cluster node, which holds only some of the graphs."""
         with suppress(redis_errors.ResponseError):  # the user may lack permission
             connection.send_command("INFO", "cluster")
@@ -304,28 +306,6 @@ class Connection:
                     f"{self.url}: it is a node of a cluster, which holds only some of the graphs. "
                     "Name a single server, or one with replicas."
                 )
-
-
-class _Wire(Protocol):
-    """The parts of the client library's connection that are used here."""
-
-    _sock: socket.socket
-
-    def on_connect(self) -> None:
-        """Authenticate."""
-        ...
-
-    def send_command(self, *words: str) -> None:
-        """Send a command."""
-        ...
-
-    def read_response(self) -> object:
-        """Read the reply."""
-        ...
-
-    def disconnect(self) -> None:
-        """Close the connection."""
-        ...
 
 
 def _text(statement: str, params: Params) -> bytes:
