@@ -49,13 +49,13 @@ def score(
     mean: float,
     k1: float = K1,
 ) -> dict[Key, float]:
-    """Score texts by words: each word's weight and who has it how often; how long each text is."""
-    found: dict[Key, float] = {}
-    halves: dict[Key, float] = {}
+    """Score texts by words: each word's weight and who has it how often; how long each text is.
+
+    Each of the texts has some of the words.
+    """
+    halves = {key: half_point(length, mean, k1) for key, length in lengths.items()}
+    found = dict.fromkeys(halves, 0.0)
     for weight, holders in postings:
-        for key in holders.keys() - halves.keys():
-            halves[key] = half_point(lengths[key], mean, k1)
-            found[key] = 0.0
         for key, times in holders.items():
             found[key] += weight * frequency(times, halves[key], k1)
     return found
@@ -95,4 +95,5 @@ class WordIndex(Generic[Key]):
         texts = len(self._lengths)
         mean = self._total / max(1, texts) or 1.0
         weighed = ((fts5_rarity(texts, len(holders)), holders) for holders in postings)
-        return score(weighed, self._lengths, mean)
+        lengths = {key: self._lengths[key] for holders in postings for key in holders}
+        return score(weighed, lengths, mean)

@@ -249,9 +249,8 @@ def score(match: Match[Key], weights: Mapping[str, float]) -> float:
     half = bm25.half_point(len(words) + len(named), MEAN_WORDS, K1)
     times: dict[str, int] = {}
     for field, each in ((words, 1), (named, NAME_WEIGHT)):
-        for word in field:
-            if word in weights:
-                times[word] = times.get(word, 0) + each
+        for word in filter(weights.__contains__, field):
+            times[word] = times.get(word, 0) + each
     total = 0.0
     for word, weight in weights.items():
         if word in times:

@@ -26,7 +26,6 @@ class Statements(Protocol):
     CHUNKS_BY_ID: str
     CHUNKS_OF_MEMORIES: str
     ENTITIES_BY_ID: str
-    ENTITIES_OF_CHUNKS: str
     ENTITIES_OF_MEMORIES: str
     ENTITIES_BY_LAST_PART: str
     LIVE_ENTITIES: str
@@ -109,12 +108,6 @@ def by_chunk(workspace_id: str, found: Iterable[Row]) -> dict[str, list[Entity]]
     for row in found:
         grouped[str(row[0])].append(rows.entity_of(workspace_id, row[1:]))
     return dict(grouped)
-
-
-def entities_of(db: Reader, workspace_id: str, chunk_ids: Sequence[str]) -> dict[str, list[Entity]]:
-    """Fetch the entities that chunks mention, by chunk id."""
-    found = _by_id(db, workspace_id, db.statements.ENTITIES_OF_CHUNKS, chunk_ids)
-    return by_chunk(workspace_id, found)
 
 
 def find(

@@ -258,9 +258,7 @@ def fields_of(memory: Memory | None, chunk: Chunk, mark: str = "", words: str = 
 
 
 HIT_CHUNK = len(MEMORY_COLUMNS)
-"""Index of the chunk's first column in a hit's row: memory, chunk, score."""
-HIT_SCORE = HIT_CHUNK + len(CHUNK_COLUMNS)
-"""Index of the score."""
+"""Index of the chunk's first column in a hit's row, after those of its memory."""
 
 Mentioned = Mapping[str, Sequence[Entity]]
 """Entities that chunks mention, by chunk id."""
@@ -304,20 +302,21 @@ def _record(
     )
 
 
-def hits(workspace_id: str, rows: Iterable[Row], mentioned: Mentioned) -> tuple[GraphHit, ...]:
-    """Build a hit from each row, with the live entities that its chunk mentions."""
-    found: list[GraphHit] = []
+def hits(
+    workspace_id: str, best: Iterable[tuple[Row, float]], mentioned: Mentioned
+) -> tuple[GraphHit, ...]:
+    """Build hits from rows of a memory and a chunk, with their scores and what they mention."""
     memories: dict[Cell, Memory] = {}
-    for row in rows:
+    found: list[GraphHit] = []
+    for row, score in best:
         if row[0] not in memories:
             memories[row[0]] = memory_of(workspace_id, row[:HIT_CHUNK])
-        entities = mentioned.get(str(row[HIT_CHUNK]), ())
         found.append(
             GraphHit(
                 memory=memories[row[0]],
-                chunk=chunk_of(workspace_id, row[HIT_CHUNK:HIT_SCORE]),
-                score=float(row[HIT_SCORE] or 0.0),
-                entities=tuple(each for each in entities if each.deleted_at is None),
+                chunk=chunk_of(workspace_id, row[HIT_CHUNK:]),
+                score=score,
+                entities=tuple(mentioned.get(str(row[HIT_CHUNK]), ())),
             )
         )
     return tuple(found)

@@ -16,7 +16,7 @@ from marksweep.search.ranking import (
 from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
-from marksweep.stores.graph.reading import by_chunk, entities_of
+from marksweep.stores.graph.reading import by_chunk
 from marksweep.stores.graph.rows import HIT_CHUNK, Row, filters, hits
 
 Given = dict[str, object]
@@ -28,30 +28,26 @@ def search(db: Connection, workspace_id: str, query: GraphQuery) -> tuple[GraphH
     asked = Asked.of(query.words)
     if query.limit <= 0 or (query.words and not asked.words):
         return ()
-    given = _given(query)
-    if not asked.words:
-        rows = db.read(workspace_id, cypher.NEWEST, given)
-        mentioned = entities_of(db, workspace_id, [str(row[HIT_CHUNK]) for row in rows])
-        return hits(workspace_id, rows, mentioned)
-    ranks = _ranked(db, workspace_id, given, asked, query.limit)
+    given: Given = {
+        **filters(query),
+        "sources": query.sources,
+        "languages": query.languages,
+        "tags": query.tags,
+        "limit": query.limit,
+    }
+    if asked.words:
+        ranks = _ranked(db, workspace_id, given, asked, query.limit)
+    else:
+        newest = db.read(workspace_id, cypher.NEWEST, given)
+        ranks = dict.fromkeys((str(chunk_id) for (chunk_id,) in newest), 0.0)
     if not ranks:
         return ()
     rows, entities = db.read_all(
-        workspace_id, (cypher.HITS, cypher.ENTITIES_OF_CHUNKS), {"ids": list(ranks)}
+        workspace_id, (cypher.HITS, cypher.ENTITIES_OF_HITS), {"ids": list(ranks)}
     )
-    whole = {str(row[HIT_CHUNK]): row for row in rows}
-    best = [(*whole[each], worth) for each, worth in ranks.items() if each in whole]
+    shown = {str(row[HIT_CHUNK]): row for row in rows}
+    best = ((shown[each], worth) for each, worth in ranks.items() if each in shown)
     return hits(workspace_id, best, by_chunk(workspace_id, entities))
-
-
-def _given(query: GraphQuery) -> Given:
-    return {
-        **filters(query),
-        "sources": list(query.sources),
-        "languages": list(query.languages),
-        "tags": list(query.tags),
-        "limit": query.limit,
-    }
 
 
 def _ranked(

@@ -265,9 +265,6 @@ CHUNKS_OF_MEMORIES = (
 )
 ENTITIES_BY_ID = f"UNWIND $ids AS i MATCH (e:Entity {{id: i}}) RETURN {_ENTITY}"
 LIVE_ENTITIES = f"MATCH (e:Entity) WHERE e.deleted_at IS NULL RETURN {_ENTITY} ORDER BY e.id"
-ENTITIES_OF_CHUNKS = f"""
-UNWIND $ids AS i MATCH (c:Chunk {{id: i}})-[:MENTIONS]->(e:Entity)
-RETURN c.id, {_ENTITY} ORDER BY c.id, e.id"""
 ENTITIES_OF_MEMORIES = f"""
 UNWIND $ids AS i MATCH (:Memory {{id: i}})-[:HAS_CHUNK]->(c:Chunk)-[:MENTIONS]->(e:Entity)
 RETURN c.id, {_ENTITY} ORDER BY c.id, e.id"""
@@ -458,10 +455,13 @@ RETURN {_MEMORY}, {_CHUNK}"""
 
 Chunks are matched before their memories: matching both at once, the server scans all memories.
 """
+ENTITIES_OF_HITS = f"""
+UNWIND $ids AS i MATCH (c:Chunk {{id: i}})
+WITH c MATCH (c)-[:MENTIONS]->(e) WHERE e.deleted_at IS NULL
+RETURN c.id, {_ENTITY} ORDER BY c.id, e.id"""
 NEWEST = f"""
 MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk) {_VISIBLE}
-WITH m, c ORDER BY m.created_at DESC, m.id, c.position LIMIT $limit
-RETURN {_MEMORY}, {_CHUNK}, 0.0"""
+RETURN c.id ORDER BY m.created_at DESC, m.id, c.position LIMIT $limit"""
 
 # Export and import
 

@@ -23,10 +23,10 @@ from marksweep.search.ranking import (
     weighed,
 )
 from marksweep.stores.graph.base import GraphHit, GraphQuery
-from marksweep.stores.graph.reading import entities_of
-from marksweep.stores.graph.rows import HIT_CHUNK, Cell, Row, filters, hits, numbers
+from marksweep.stores.graph.reading import by_chunk
+from marksweep.stores.graph.rows import Cell, filters, hits, numbers
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import Reader, key, mark, number
+from marksweep.stores.graph.sqlite.connection import key, mark, number
 
 Given = dict[str, Cell]
 """The parameters of a search."""
@@ -45,17 +45,15 @@ def search(db: sqlite3.Connection, workspace_id: str, query: GraphQuery) -> tupl
         "tags": _json(query.tags),
         "limit": query.limit,
     }
-    rows = _found(db, given, asked) if asked.words else db.execute(sql.NEWEST, given).fetchall()
-    mentioned = entities_of(Reader(db), workspace_id, [str(row[HIT_CHUNK]) for row in rows])
-    return hits(workspace_id, rows, mentioned)
+    ranks = _ranked(db, given, asked) if asked.words else _newest(db, given)
+    key(db, ranks)
+    rows = {row[0]: row[1:] for row in db.execute(sql.HITS)}
+    best = ((rows[each], worth) for each, worth in ranks.items())
+    return hits(workspace_id, best, by_chunk(workspace_id, db.execute(sql.ENTITIES_OF_HITS, given)))
 
 
-def _found(db: sqlite3.Connection, given: Given, asked: Asked) -> list[Row]:
-    """Fetch the best hits in full, with their scores."""
-    best = _ranked(db, given, asked)
-    key(db, best)
-    rows = {row[0]: row[1:] for row in db.execute(sql.HITS).fetchall()}
-    return [(*rows[each], worth) for each, worth in best.items()]
+def _newest(db: sqlite3.Connection, given: Given) -> dict[int, float]:
+    return dict.fromkeys((found for (found,) in db.execute(sql.NEWEST, given)), 0.0)
 
 
 def _ranked(db: sqlite3.Connection, given: Given, asked: Asked) -> dict[int, float]:

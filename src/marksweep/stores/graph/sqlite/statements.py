@@ -213,7 +213,6 @@ ENTITIES_BY_ID = f"SELECT {_ENTITY} FROM entity e WHERE e.ws = :ws AND e.id IN {
 LIVE_ENTITIES = (
     f"SELECT {_ENTITY} FROM entity e WHERE e.ws = :ws AND e.deleted_at IS NULL ORDER BY e.id"
 )
-ENTITIES_OF_CHUNKS = f"SELECT c.id, {_ENTITY} FROM {_MENTIONED_IN} ORDER BY c.id, e.id"
 ENTITIES_OF_MEMORIES = f"SELECT c.id, {_ENTITY} FROM {_CHUNKS_OF} {_MENTIONED} ORDER BY c.id, e.id"
 RELATIONS_OF_MEMORIES = f"""
 SELECT s.id, t.id, r.relation, r.memory_id, r.lines FROM relation r
@@ -380,10 +379,11 @@ WHERE {_VISIBLE}"""
 HITS = f"""
 SELECT c.key, {_MEMORY}, {_CHUNK} FROM temp.keyed k CROSS JOIN chunk c ON c.key = k.key
 CROSS JOIN chunk_text t ON t.key = c.text_key CROSS JOIN memory m ON m.key = c.memory_key"""
+ENTITIES_OF_HITS = f"""
+SELECT c.id, {_ENTITY} FROM temp.keyed k CROSS JOIN chunk c ON c.key = k.key {_MENTIONED}
+WHERE e.deleted_at IS NULL ORDER BY c.id, e.id"""
 NEWEST = f"""
-SELECT {_MEMORY}, {_CHUNK}, 0.0
-FROM memory m CROSS JOIN chunk c ON c.ws = :ws AND c.memory_key = m.key
-CROSS JOIN chunk_text t ON t.key = c.text_key
+SELECT c.key FROM memory m CROSS JOIN chunk c ON c.ws = :ws AND c.memory_key = m.key
 WHERE m.ws = :ws AND {_VISIBLE}
 ORDER BY m.created_at DESC, m.id, c.position LIMIT :limit"""
 
