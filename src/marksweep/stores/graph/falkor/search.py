@@ -17,7 +17,7 @@ from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
 from marksweep.stores.graph.reading import by_chunk
-from marksweep.stores.graph.rows import HIT_CHUNK, Row, filters, hits
+from marksweep.stores.graph.rows import HIT_CHUNK, filters, hits
 
 Given = dict[str, object]
 """The parameters of a search."""
@@ -55,8 +55,8 @@ def _ranked(
 ) -> dict[str, float]:
     """Rank matches of the words that count and of names; if too few, matches of any word.
 
-    A word's lowest score is taken for that of one occurrence. If no chunk has the word only once,
-    the server selects by too low a count, but what it selects is scored again by its words.
+    A word's lowest score is taken for that of one occurrence, so that others are counts. If no
+    chunk has the word only once, they are too low; so what is selected by them is scored again.
     A word without quotes would also match others with its stem.
     """
     whole = {f'"{word}"': word for word in asked.words}
@@ -74,7 +74,10 @@ def _ranked(
             found_by = finding(words)
             given |= {
                 "names": asked.names,
-                "words": [(f'"{word}"', weights[word], once[word]) for word, _ in found_by],
+                "words": [
+                    (f'"{word}" => {{$weight: {1 / once[word]};}}', weights[word])
+                    for word, _ in found_by
+                ],
             }
             most = sum(count for _, count in found_by)
             matches = _best_matches(db, workspace_id, given, limit, most)
@@ -90,12 +93,7 @@ def _best_matches(
     skip, window = 0, considered(limit)
     while len(found) < limit and skip < most:
         rows = db.read(workspace_id, cypher.BEST_MATCHES, given, skip=skip, window=window)
-        found += map(_match, rows)
+        found += [Match(*row) for row in rows]  # type: ignore[arg-type]
         skip += window
         window *= 10
     return found
-
-
-def _match(row: Row) -> Match[str]:
-    chunk_id, memory_id, position, *found = row
-    return Match(str(chunk_id), str(memory_id), int(position or 0), *map(str, found))

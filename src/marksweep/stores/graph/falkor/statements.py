@@ -434,17 +434,16 @@ WHERE c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = false
     AND (size($languages) = 0 OR m.language IN $languages)
     AND all(tag IN $tags WHERE tag IN m.tags)"""
 BEST_MATCHES = f"""
-UNWIND $words AS w WITH w[0] AS match, w[1] AS weight, w[2] AS once
-CALL db.idx.fulltext.queryNodes('Chunk', match) YIELD node, score
-WITH node AS c, sum(weight * score / (score + once * node.half_point)) AS worth
+UNWIND $words AS w WITH w[0] AS match, w[1] AS weight
+CALL db.idx.fulltext.queryNodes('Chunk', match) YIELD node, score AS times
+WITH node AS c, sum(weight * times / (times + node.half_point)) AS worth
 WITH c, worth ORDER BY c.bare IN $names OR c.symbol IN $names DESC, worth DESC, c.memory_id
     SKIP $skip LIMIT $window
 MATCH (m)-[:HAS_CHUNK]->(c) {_VISIBLE}
 RETURN c.id, m.id, c.position, m.relative_path, c.symbol, c.words, c.named, c.placed"""
 """Score the chunks that have some of the words, and fetch what may be shown of the best.
 
-A word's score is its count in the chunk times `once`. So this is BM25, but for a constant factor.
-What a name of the query defines comes first.
+That is BM25, but for a constant factor. What a name of the query defines comes first.
 """
 HITS = f"""
 UNWIND $ids AS i MATCH (c:Chunk {{id: i}})
