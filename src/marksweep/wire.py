@@ -48,20 +48,19 @@ OK = 200
 T = TypeVar("T")
 
 
-class Reply(msgspec.Struct, frozen=True):
-    """An answer: the status, the text, and the pause that the endpoint asks for."""
-
-    status: int
-    text: str
-    retry_after: float = 0.0
-
-
 class Rejected(ModelError):
     """The endpoint answered with an error."""
 
-    def __init__(self, message: str, reply: Reply) -> None:
-        super().__init__(message)
-        self.reply = reply
+    def __init__(self, url: str, status: int, text: str, retry_after: float) -> None:
+        super().__init__(f"{url} answered {status}: {text[:500]}")
+        self.status = status
+        self.text = text
+        self.retry_after = retry_after
+        """Seconds that the endpoint asks to wait."""
+
+
+class Unreadable(ModelError):
+    """The endpoint's answer is an error that a retry would not change."""
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -100,7 +99,7 @@ class Endpoint(msgspec.Struct, frozen=True):
             try:
                 return self._once(payload, deadline - time.monotonic())
             except ModelError as failure:
-                asked = failure.reply.retry_after if isinstance(failure, Rejected) else 0.0
+                asked = failure.retry_after if isinstance(failure, Rejected) else 0.0
                 wait = min(max(pause, asked), LONGEST_PAUSE)
                 is_last = attempt == self.tries or time.monotonic() + wait >= deadline
                 if is_last or not _may_pass(failure):
@@ -110,16 +109,14 @@ class Endpoint(msgspec.Struct, frozen=True):
             pause *= 2
 
     def _once(self, payload: bytes, seconds: float) -> object:
-        reply = _run(self._exchange(payload, seconds))
-        if reply.status != OK:
-            raise Rejected(f"{self.url} answered {reply.status}: {reply.text[:500]}", reply)
+        text = _run(self._exchange(payload, seconds))
         try:
-            answer: object = json.loads(reply.text)
+            answer: object = json.loads(text)
         except (ValueError, RecursionError):
-            raise Unreadable(f"{self.url} answered no JSON: {reply.text[:200]!r}.") from None
+            raise Unreadable(f"{self.url} answered no JSON: {text[:200]!r}.") from None
         return answer
 
-    async def _exchange(self, payload: bytes, seconds: float) -> Reply:
+    async def _exchange(self, payload: bytes, seconds: float) -> str:
         import asyncio
 
         import httpx
@@ -150,7 +147,10 @@ class Endpoint(msgspec.Struct, frozen=True):
                 f"{self.url} did not answer: {type(error).__name__}: {error}. Is it running?"
             ) from None
         text = content.decode("utf-8", "replace")
-        return Reply(response.status_code, text, _seconds(response.headers.get("retry-after", "")))
+        if response.status_code != OK:
+            pause = _seconds(response.headers.get("retry-after", ""))
+            raise Rejected(self.url, response.status_code, text, pause)
+        return text
 
 
 class Model:
@@ -180,10 +180,6 @@ class Model:
         return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-class Unreadable(ModelError):
-    """The endpoint's answer is an error that a retry would not change."""
-
-
 def address(base: str, path: str) -> str:
     """Return the full address of a call; the base of an API is accepted as well as the address."""
     trimmed = base.rstrip("/")
@@ -210,7 +206,7 @@ def key_from(variable: str, url: str) -> str:
 
 def _may_pass(failure: ModelError) -> bool:
     if isinstance(failure, Rejected):
-        return failure.reply.status in PASSING
+        return failure.status in PASSING
     return not isinstance(failure, Unreadable)
 
 

@@ -171,8 +171,7 @@ def _asked(endpoint: Endpoint, body: Mapping[str, object]) -> Mapping[str, objec
     try:
         plain = endpoint.post(body)
     except Rejected as rejected:
-        reply = rejected.reply
-        if reply.status in OVERFLOW_STATUSES and OVERFLOWS.search(reply.text):
+        if rejected.status in OVERFLOW_STATUSES and OVERFLOWS.search(rejected.text):
             raise ContextOverflow(str(rejected)) from rejected
         raise
     if not isinstance(plain, dict):
