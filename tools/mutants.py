@@ -616,8 +616,8 @@ MUTANTS = (
     ),
     Mutant(
         "session: validity for the provider is not checked",
-        "session/session.py",
-        "                self._history.check(plan)\n",
+        "session/history.py",
+        "        self._check(plan)\n",
         "",
     ),
     Mutant(

@@ -105,11 +105,15 @@ class SessionHistory:
             self.heap.drop_from(self.heap.live()[message.message_id].position)
             self._count_turns()
 
-    def plan(self, returned: Sequence[Message], result: GCResult, config: GCConfig) -> Plan:
-        """Turn what a plugin returned into a plan; Refused if it may not be carried out."""
-        return _Changes(self.heap, returned, result, config).plan(utc_now())
+    def collect(self, returned: Sequence[Message], result: GCResult, config: GCConfig) -> Plan:
+        """Turn what a plugin returned into a plan and carry it out; Refused if that may not be."""
+        plan = _Changes(self.heap, returned, result, config).plan(utc_now())
+        self._check(plan)
+        self._collector.collect(plan, now=utc_now(), trigger=result.trigger_reason.value)
+        self._count_turns()
+        return plan
 
-    def check(self, plan: Plan) -> None:
+    def _check(self, plan: Plan) -> None:
         """Refuse a plan after which the provider would refuse the history."""
         found = _faults(self._after(plan), self._dialect)
         left = found - _faults(self.messages, self._dialect) if found else found
@@ -125,11 +129,6 @@ class SessionHistory:
         stay = [s for s in self.heap.snapshot().segments if s.segment_id not in gone]
         left = sorted([*stay, *put], key=lambda s: (s.position, s.segment_id))
         return [self.heap.message(s) for s in left if s.type in SPOKEN]
-
-    def collect(self, plan: Plan, trigger: str) -> None:
-        """Carry out a plan."""
-        self._collector.collect(plan, now=utc_now(), trigger=trigger)
-        self._count_turns()
 
     def undo(self) -> None:
         """Restore what the latest collection removed, also after a restart."""

@@ -219,8 +219,6 @@ class Session:
     def manual_gc(self) -> GCResult:
         """Collect now, down to the target."""
         with self._lock:
-            if self._plugin is None:
-                raise NotFound("no GC plugin is set; call set_gc_plugin first.")
             return self._collect(GCTriggerReason.MANUAL)
 
     def get_gc_history(self) -> tuple[GCResult, ...]:
@@ -366,9 +364,7 @@ class Session:
         repaired: tuple[str, ...] = ()
         if returned != self.history:
             try:
-                plan = self._history.plan(returned, result, self._config)
-                self._history.check(plan)
-                self._history.collect(plan, result.trigger_reason.value)
+                plan = self._history.collect(returned, result, self._config)
             except (Refused, StoreError) as error:
                 return failed(result, error), ()
             repaired = repairs(plan, returned)
