@@ -192,20 +192,16 @@ def _in_few_words(text: str) -> str:
     return words if len(words) <= LONGEST_ARGUMENT else words[: LONGEST_ARGUMENT - 1] + "…"
 
 
-Path = tuple[str | int, ...]
-"""The path to a value inside a call's arguments, as keys and indices."""
-
-TextPath = tuple[int, Path]
-"""Where a text is: the index of its part, and the path inside it; () is the part itself."""
-
-
 class Text(msgspec.Struct, frozen=True, gc=False):
     """A text of a message: words, a result, a call, or a long string in a call's arguments."""
 
-    place: TextPath
+    part: int
+    """Index of the part of the message that it is in."""
     words: str
     is_call: bool = False
     """What the agent asks for. The call itself is never cut, and goes only with its results."""
+    is_argument: bool = False
+    """Whether it is one long string of a call, and not the call itself."""
     is_observed: bool = True
     """Whether it comes from outside, not from the agent itself."""
     is_said: bool = False
@@ -271,33 +267,33 @@ def texts_of(message: Message) -> Iterator[Text]:
             yield from _texts_of_call(at, part.function_call)
         elif words := _said(part):
             is_said = message.role is Role.USER and part.function_response is None
-            yield Text((at, ()), words, is_observed=is_observed, is_said=is_said)
+            yield Text(at, words, is_observed=is_observed, is_said=is_said)
 
 
 def _texts_of_call(at: int, call: FunctionCall) -> Iterator[Text]:
     """Return a call as one text, and each long string in its arguments as another."""
     short = [call.name]
-    for path, leaf in _leaves(call.args):
-        if path and len(leaf) >= MIN_TEXT_CHARS:
-            yield Text((at, path), leaf, is_call=True, is_observed=False)
+    for leaf in _leaves(call.args):
+        if len(leaf) >= MIN_TEXT_CHARS and leaf is not call.args:
+            yield Text(at, leaf, is_call=True, is_argument=True, is_observed=False)
         else:
             short.append(leaf)
     words = "\n".join(short)
-    yield Text((at, ()), words, is_call=True, is_observed=False)
+    yield Text(at, words, is_call=True, is_observed=False)
 
 
-def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Return the strings and numbers in a call's arguments, with the path to each string."""
+def _leaves(value: object) -> Iterator[str]:
+    """Return the strings and numbers in a call's arguments."""
     if isinstance(value, dict):
-        for key, each in value.items():
-            yield from _leaves(each, (*path, key))
+        for each in value.values():
+            yield from _leaves(each)
     elif isinstance(value, list):
-        for at, each in enumerate(value):
-            yield from _leaves(each, (*path, at))
+        for each in value:
+            yield from _leaves(each)
     elif isinstance(value, str):
-        yield path, value
+        yield value
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield (), str(value)
+        yield str(value)
 
 
 def result_text(result: object) -> str:

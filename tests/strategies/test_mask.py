@@ -9,7 +9,7 @@ import msgspec
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
-from marksweep.messages import Outcome, TextPath
+from marksweep.messages import Outcome
 from marksweep.model import Segment, Snapshot
 from marksweep.sections import Sections
 from marksweep.strategies.mask import BULKY_CHARS, Mask
@@ -28,7 +28,7 @@ class Heap:
     def outcomes(self, of: Segment) -> Sequence[Outcome]:
         return (Outcome(0, "read", None, of.text),) if of.type == "message" else ()
 
-    def trimmed(self, of: Segment, texts: Mapping[TextPath, Sections]) -> Segment:
+    def trimmed(self, of: Segment, texts: Mapping[int, Sections]) -> Segment:
         self.trimmed_ids.append(of.segment_id)
         return msgspec.structs.replace(of, text=f"{len(texts)} left out", tokens=1)
 

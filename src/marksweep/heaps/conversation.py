@@ -44,7 +44,6 @@ from marksweep.messages import (
     Outcome,
     Role,
     Text,
-    TextPath,
     TurnNumbers,
     is_summary,
     left_out_in,
@@ -484,19 +483,19 @@ class ConversationHeap(SegmentHeap):
     def texts(self, segment: Segment) -> tuple[Text, ...]:
         """Return the texts of a message; what is not a message is one text."""
         if segment.type not in SPOKEN:
-            return (Text((0, ()), segment.text),)
+            return (Text(0, segment.text),)
         if segment.type == GAP:
             return ()
         return tuple(texts_of(self.message(segment)))
 
-    def trimmed(self, segment: Segment, texts: Mapping[TextPath, Sections]) -> Segment | None:
-        """Keep only these sections of some texts; None if the message does not get shorter."""
+    def trimmed(self, segment: Segment, texts: Mapping[int, Sections]) -> Segment | None:
+        """Keep only these sections of some parts; None if the message does not get shorter."""
         if segment.type not in SPOKEN:
             return None
         subjects = {outcome.part: outcome.subject for outcome in self.outcomes(segment)}
         written = {
-            place: shown(kept, subjects.get(place[0], ""), segment.segment_id)
-            for place, kept in texts.items()
+            part: shown(kept, subjects.get(part, ""), segment.segment_id)
+            for part, kept in texts.items()
         }
         shorter = with_texts(self.message(segment), written)
         if shorter is None:

@@ -29,7 +29,7 @@ from marksweep.dialects.base import (
     message_of,
     with_parts,
 )
-from marksweep.messages import Message, Part, Role, TextPath, as_json, said_in
+from marksweep.messages import Message, Part, Role, as_json, said_in
 from marksweep.model import Segment
 
 replace = msgspec.structs.replace
@@ -222,15 +222,15 @@ class Line:
             out[-1] = with_parts(dialect, out[-1], [*out[-1].parts, *after.parts])
 
 
-def with_texts(message: Message, texts: Mapping[TextPath, str]) -> Message | None:
-    """Replace texts, in the form of the provider; None if nothing changes.
+def with_texts(message: Message, texts: Mapping[int, str]) -> Message | None:
+    """Replace texts, by part, in the form of the provider; None if nothing changes.
 
     A message that was never read from a provider's has no such form.
     """
     is_read = message.raw is not None and message.dialect
     dialect = dialect_named(message.dialect) if is_read else None
     parts = list(message.parts)
-    for (at, _), text in texts.items():
+    for at, text in texts.items():
         parts[at] = _with_text(parts[at], text, dialect)
     if all(map(is_, parts, message.parts)):
         return None

@@ -15,7 +15,7 @@ from marksweep.core.budget import Backoff, after_pass
 from marksweep.core.strategy import Strategy
 from marksweep.heaps.forms import HeldForm
 from marksweep.ledger import InstructionBudget
-from marksweep.messages import Message, Outcome, Text, TextPath
+from marksweep.messages import Message, Outcome, Text
 from marksweep.model import Segment
 from marksweep.plugins.base import ContextUsage, GCConfig, GCResult, GCTriggerReason
 from marksweep.plugins.options import Options, read_options
@@ -53,7 +53,7 @@ class _RunTools:
     def texts(self, segment: Segment) -> Sequence[Text]:
         return self.run.heap.texts(segment)
 
-    def trimmed(self, segment: Segment, texts: Mapping[TextPath, Sections]) -> Segment | None:
+    def trimmed(self, segment: Segment, texts: Mapping[int, Sections]) -> Segment | None:
         return self.run.heap.trimmed(segment, texts)
 
     def limit(self) -> int:

@@ -27,7 +27,7 @@ import msgspec
 
 from marksweep.core.context import PlanningContext, Yield
 from marksweep.core.strategy import Proposal
-from marksweep.messages import Text, TextPath
+from marksweep.messages import Text
 from marksweep.model import Action, Pressure, Segment
 from marksweep.sections import (
     MAX_CHARACTERS,
@@ -111,7 +111,7 @@ class FitByTrimming:
         room = _room([bulky for each in found.values() for bulky in each], excess)
         while order:
             for i in order:
-                kept = {b.place: b.ends(room) for b in found[i] if b.characters > room}
+                kept = {b.part: b.ends(room) for b in found[i] if b.characters > room}
                 shorter = self._trimmed(context.segments[i], kept) if kept else None
                 if shorter is not None:
                     yield Proposal((i,), Action.TRIM, TRIMMED, shorter)
@@ -123,7 +123,7 @@ class FitByTrimming:
         for i in sorted(yielding):
             segment = context.segments[i]
             results = [t for t in self._texts(segment) if t.is_observed and not t.is_said]
-            kept = {t.place: left_out(t.words) for t in results if not is_left_out(t.words)}
+            kept = {t.part: left_out(t.words) for t in results if not is_left_out(t.words)}
             shorter = self._trimmed(segment, kept) if kept else None
             if shorter is not None:
                 yield Proposal((i,), Action.MASK, TRIMMED, shorter)
@@ -172,7 +172,7 @@ class FitByDropping(FitByTrimming):
 class _Bulky(msgspec.Struct, frozen=True):
     """A text that can be trimmed: runs of sections of which the ends stay, between others."""
 
-    place: TextPath
+    part: int
     runs: tuple[tuple[Piece, ...], ...]
     """Sections that can be left out, run by run; what is between two runs stays."""
     between: tuple[tuple[Piece, ...], ...]
@@ -212,7 +212,7 @@ class _Bulky(msgspec.Struct, frozen=True):
         characters = sum([len(p.text) for run in runs for p in run if isinstance(p, Section)])
         share = characters / max(1, len(text.words))
         tokens = int(count(text.words) * share)
-        return cls(text.place, tuple(runs), tuple(between), measure, characters, tokens)
+        return cls(text.part, tuple(runs), tuple(between), measure, characters, tokens)
 
     def ends(self, room: int) -> Sections:
         """Keep the beginning and the end of each run, so many characters of all together."""

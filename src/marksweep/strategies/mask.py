@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
-from marksweep.messages import Outcome, Text, TextPath
+from marksweep.messages import Outcome, Text
 from marksweep.model import Action, Segment
 from marksweep.sections import Sections, left_out
 
@@ -17,7 +17,7 @@ Outcomes = Callable[[Segment], Sequence[Outcome]]
 Texts = Callable[[Segment], Sequence[Text]]
 """Return the texts of a message."""
 
-Trimmed = Callable[[Segment, Mapping[TextPath, Sections]], Segment | None]
+Trimmed = Callable[[Segment, Mapping[int, Sections]], Segment | None]
 """Keep only these sections of some texts; None if the message does not get shorter."""
 
 BULKY_CHARS = 400
@@ -68,6 +68,6 @@ class Mask:
                     yield spared.popleft()
 
 
-def masked(outcomes: Sequence[Outcome], why: str = "") -> dict[TextPath, Sections]:
+def masked(outcomes: Sequence[Outcome], why: str = "") -> dict[int, Sections]:
     """Leave out these results of a message completely."""
-    return {(outcome.part, ()): left_out(outcome.text, why) for outcome in outcomes}
+    return {outcome.part: left_out(outcome.text, why) for outcome in outcomes}

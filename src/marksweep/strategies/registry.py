@@ -53,7 +53,7 @@ WRITTEN_TYPES = frozenset({"decision", "message", "note", "summary"})
 
 
 def _one_text(segment: Segment) -> Sequence[Text]:
-    return (Text((0, ()), segment.text, is_observed=segment.type not in WRITTEN_TYPES),)
+    return (Text(0, segment.text, is_observed=segment.type not in WRITTEN_TYPES),)
 
 
 SEGMENT_TOOLS = MessageTools(

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
-from marksweep.messages import Outcome, TextPath
+from marksweep.messages import Outcome
 from marksweep.model import Action
 from marksweep.sections import Sections, left_out
 from marksweep.strategies.mask import Outcomes, Trimmed
@@ -45,13 +45,13 @@ class Superseded:
             segment = context.segments[i]
             may_go = context.may_go((i,))
             reasons: list[str] = []
-            masked: dict[TextPath, Sections] = {}
+            masked: dict[int, Sections] = {}
             for outcome in reversed(self._outcomes(segment)):
                 why = seen.note(outcome)
                 if why is not None and may_go:
                     reasons.append(why)
                     if len(outcome.text) >= MIN_RESULT_CHARS:
-                        masked[outcome.part, ()] = left_out(outcome.text, why)
+                        masked[outcome.part] = left_out(outcome.text, why)
             shorter = self._trimmed(segment, masked) if masked else None
             if shorter is not None:
                 yield Proposal((i,), Action.MASK, "; ".join(dict.fromkeys(reasons)), shorter)

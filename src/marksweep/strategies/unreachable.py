@@ -87,7 +87,7 @@ class Unreachable:
             return said, asked
         results = [outcome.part for outcome in outcomes]
         for text in self._texts(segment):
-            if text.place[0] not in results:
+            if text.part not in results:
                 (asked if text.is_call else said).update(names_in(text.words))
         return said, asked
 

@@ -329,7 +329,7 @@ class CoverageState:
         message = MessageBlocks(segment.segment_id)
         copied = self._take_announced(segment)
         if copied:
-            message.texts.append(CutText((0, ()), [*self.index.copy(message, copied)]))
+            message.texts.append(CutText(0, [*self.index.copy(message, copied)]))
             return self._settle(message, segment)
         texts = self._texts(segment)
         speaks = any(not text.is_observed for text in texts)
@@ -366,13 +366,13 @@ class CoverageState:
                 tokens = segment.tokens if len(texts) == 1 else count(text.words)
                 block = index.add_whole(message, text.words, tokens, observed=text.is_observed)
                 block.weight = USER_WEIGHT if text.is_said else 1.0
-                message.texts.append(CutText(text.place, [block], is_own=is_own))
+                message.texts.append(CutText(text.part, [block], is_own=is_own))
                 continue
             cut = self._paragraphs(text) if is_own or text.is_said else sections(text.words)
             head, body = _headed(cut) if has_calls else ((), cut)
             pieces = [*head, *index.add(message, body, observed=text.is_observed)]
             framed += [piece.text for piece in head]
-            message.texts.append(CutText(text.place, pieces, cut.measure, is_own))
+            message.texts.append(CutText(text.part, pieces, cut.measure, is_own))
             rest -= tokens - sum([count(piece.text) for piece in head])
         if has_calls:
             message.frame = index.add_whole(message, "\n".join(framed), rest, observed=False)

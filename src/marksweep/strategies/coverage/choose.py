@@ -20,7 +20,6 @@ import msgspec
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
-from marksweep.messages import TextPath
 from marksweep.model import Action
 from marksweep.strategies.coverage.index import Block, BlockIndex, MessageBlocks
 from marksweep.strategies.mask import Trimmed
@@ -261,7 +260,7 @@ class Sweep:
             if is_empty and self._context.may_go(members):
                 gone = [block for mate in members for block in self._messages[mate].blocks()]
                 return Proposal((i,), Action.STASH, self._reason(gone, len(gone)))
-        cut = {text.place: shown for text in message.texts if (shown := text.shown()) is not None}
+        cut = {text.part: shown for text in message.texts if (shown := text.shown()) is not None}
         shorter = trimmed(self._context.segments[i], cut)
         if shorter is None:
             return None
@@ -270,10 +269,10 @@ class Sweep:
         reason = self._reason([block for block in blocks if not block.is_kept], len(blocks))
         return Proposal((i,), Action.TRIM, reason, shorter)
 
-    def _is_uncut(self, block: Block, cut: Collection[TextPath]) -> bool:
+    def _is_uncut(self, block: Block, cut: Collection[int]) -> bool:
         """Return whether a block that was dropped now stays, since nothing else would be left."""
         is_new = block.number in self._dropped and not block.is_frame
-        return is_new and block.cut.place not in cut
+        return is_new and block.cut.part not in cut
 
     def _reason(self, gone: list[Block], count: int) -> str:
         """Explain what is lost with these blocks."""

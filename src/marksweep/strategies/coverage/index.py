@@ -21,7 +21,6 @@ from hashlib import blake2b
 
 import msgspec
 
-from marksweep.messages import TextPath
 from marksweep.sections import Gap, Measure, Piece, Section, Sections
 from marksweep.strategies.coverage.text import Atoms, Kind, atoms_of, shown
 from marksweep.tokens import count
@@ -166,7 +165,7 @@ class Block:
 class CutText(msgspec.Struct):
     """A text of a message in pieces: blocks, what belongs to the frame, and what is forgotten."""
 
-    place: TextPath
+    part: int
     pieces: list[Block | Piece]
     measure: Measure = Measure.LINES
     is_own: bool = False

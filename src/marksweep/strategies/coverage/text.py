@@ -144,7 +144,7 @@ def maybe_names_in(text: str) -> set[str]:
 
 def _asked(text: Text) -> str:
     """Return what a call asks for, without the name of the tool, which comes first."""
-    return text.words if text.place[1] else text.words.partition("\n")[2]
+    return text.words if text.is_argument else text.words.partition("\n")[2]
 
 
 def action_in(texts: Sequence[Text]) -> str:
