@@ -51,7 +51,7 @@ CHANGING = (
     (re.compile(r"\d\d\d\d-\d\d-\d\d \d\d:\d\d"), "2026-01-01 12:00"),
     (re.compile(r"\d\d-\d\d \d\d:\d\d"), "01-01 12:00"),
     (re.compile(r"(?<= )\d+\.\d+\.\d+\S*(?: on Python \S+)?(?= *$)", re.MULTILINE), "VERSION"),
-    (re.compile(r"(?<= )\d\.\d(?= *$)", re.MULTILINE), "0.0"),
+    (re.compile(r"(?<=[\d ] )\d\.\d(?= *$)", re.MULTILINE), "0.0"),
 )
 """What differs between runs or machines, and its placeholder."""
 
