@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 
 from marksweep.core.context import PlanningContext
@@ -11,19 +12,19 @@ from marksweep.strategies.superseded import Superseded
 from marksweep.strategies.unreachable import Unreachable
 
 
+@dataclass(frozen=True)
 class Dead:
     """Rank what either finds dead; leave the rest alone, whatever the budget asks."""
 
     name = "dead"
 
-    def __init__(self, superseded: Superseded, unreachable: Unreachable) -> None:
-        self._superseded = superseded
-        self._unreachable = unreachable
+    superseded: Superseded
+    unreachable: Unreachable
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose what either finds."""
         proposed: set[int] = set()
-        for proposal in chain(self._superseded.rank(context), self._unreachable.rank(context)):
+        for proposal in chain(self.superseded.rank(context), self.unreachable.rank(context)):
             if proposed.isdisjoint(proposal.members):
                 proposed.update(proposal.members)
                 yield proposal

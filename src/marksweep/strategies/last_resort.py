@@ -22,6 +22,7 @@ of a conversation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -58,12 +59,12 @@ TRIMMED = "trimmed to fit: too large for the room there is"
 LAST_WORDS = "the user's words, the oldest first: nothing else is left to make it fit the limit"
 
 
+@dataclass(frozen=True)
 class FitByTrimming:
     """Trims what must stay; the user's words go last."""
 
-    def __init__(self, texts: Texts, trimmed: Trimmed) -> None:
-        self._texts = texts
-        self._trimmed = trimmed
+    texts: Texts
+    trimmed: Trimmed
 
     def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
         """Trim the bulkiest results that recency protects, and what the user pasted before.
@@ -112,7 +113,7 @@ class FitByTrimming:
         while order:
             for i in order:
                 kept = {b.part: b.ends(room) for b in found[i] if b.characters > room}
-                shorter = self._trimmed(context.segments[i], kept) if kept else None
+                shorter = self.trimmed(context.segments[i], kept) if kept else None
                 if shorter is not None:
                     yield Proposal((i,), Action.TRIM, TRIMMED, shorter)
             if room <= MIN_KEPT_CHARS:
@@ -122,9 +123,9 @@ class FitByTrimming:
     def _mask(self, context: PlanningContext, yielding: Iterable[int]) -> Iterator[Proposal]:
         for i in sorted(yielding):
             segment = context.segments[i]
-            results = [t for t in self._texts(segment) if t.is_observed and not t.is_said]
+            results = [t for t in self.texts(segment) if t.is_observed and not t.is_said]
             kept = {t.part: left_out(t.words) for t in results if not is_left_out(t.words)}
-            shorter = self._trimmed(segment, kept) if kept else None
+            shorter = self.trimmed(segment, kept) if kept else None
             if shorter is not None:
                 yield Proposal((i,), Action.MASK, TRIMMED, shorter)
 
@@ -132,7 +133,7 @@ class FitByTrimming:
         """Find the results of a message that can be trimmed, and what the user pasted."""
         return [
             _Bulky.pasted(text) if text.is_said else _Bulky.of(text, sections(text.words))
-            for text in self._texts(segment)
+            for text in self.texts(segment)
             if text.is_observed and len(text.words) > MIN_KEPT_CHARS
         ]
 
@@ -140,7 +141,7 @@ class FitByTrimming:
         """Find what the user or the agent wrote; what it calls for stays as it is."""
         return [
             _Bulky.of(text, paragraphs(text.words, MIN_KEPT_CHARS))
-            for text in self._texts(segment)
+            for text in self.texts(segment)
             if len(text.words) > MIN_KEPT_CHARS
             and not text.is_call
             and (text.is_said or not text.is_observed)

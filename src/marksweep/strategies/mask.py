@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
@@ -27,32 +28,26 @@ SPARED_MESSAGES = 3
 """How many of the latest messages with results are left alone. More keeps more results readable."""
 
 
+@dataclass(frozen=True)
 class Mask:
     """Rank messages with bulky results by age."""
 
     name = "mask"
 
-    def __init__(
-        self,
-        outcomes: Outcomes,
-        trimmed: Trimmed,
-        *,
-        bulky: int = BULKY_CHARS,
-        spare: int = SPARED_MESSAGES,
-    ) -> None:
-        self._outcomes = outcomes
-        self._trimmed = trimmed
-        self._bulky = bulky
-        self._spare = spare
+    outcomes: Outcomes
+    trimmed: Trimmed
+    _: KW_ONLY
+    bulky: int = BULKY_CHARS
+    spare: int = SPARED_MESSAGES
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to mask the bulky results of each message, oldest first."""
         for i, outcomes in self._carrying(context):
-            bulky = [outcome for outcome in outcomes if len(outcome.text) >= self._bulky]
+            bulky = [outcome for outcome in outcomes if len(outcome.text) >= self.bulky]
             if not bulky or not context.may_go((i,)):
                 continue
             segment = context.segments[i]
-            shorter = self._trimmed(segment, masked(bulky))
+            shorter = self.trimmed(segment, masked(bulky))
             if shorter is not None:
                 names = ", ".join(dict.fromkeys([outcome.name or "a tool" for outcome in bulky]))
                 reason = f"masked: old output of {names}, {segment.tokens} tokens"
@@ -62,9 +57,9 @@ class Mask:
         """Find the messages with results, except the latest. Reads no more than requested."""
         spared: deque[tuple[int, Sequence[Outcome]]] = deque()
         for i, segment in enumerate(context.segments):
-            if outcomes := self._outcomes(segment):
+            if outcomes := self.outcomes(segment):
                 spared.append((i, outcomes))
-                if len(spared) > self._spare:
+                if len(spared) > self.spare:
                     yield spared.popleft()
 
 

@@ -7,6 +7,7 @@ earlier summaries are merged into the new one, so that there is one; none is eve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
@@ -107,6 +108,7 @@ def _is_inside(context: PlanningContext, index: int) -> bool:
     return False
 
 
+@dataclass(frozen=True)
 class Summarize:
     """Rank the oldest turns as a range to summarise."""
 
@@ -114,11 +116,10 @@ class Summarize:
     makes = SUMMARIES
     """Types of the segments that it puts in the place of turns."""
 
-    def __init__(self, digest: Digest) -> None:
-        self._digest = digest
+    digest: Digest
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose a summary, then, under pressure, what is worth preserving and is not one."""
         groups = collectable_turns(context)
-        yield from summarized(context, groups, self._digest, context.needed, "summarized")
+        yield from summarized(context, groups, self.digest, context.needed, "summarized")
         yield from drop_preservable(context, "preservable_under_pressure", SUMMARIES)

@@ -11,6 +11,7 @@ Nothing else is touched: what is not superseded stays, whatever the budget asks.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
@@ -29,14 +30,14 @@ SAME_TEXT = 200
 """Characters from which identical output counts as the same thing, and not as a coincidence."""
 
 
+@dataclass(frozen=True)
 class Superseded:
     """Rank superseded results, the newest first."""
 
     name = "superseded"
 
-    def __init__(self, outcomes: Outcomes, trimmed: Trimmed) -> None:
-        self._outcomes = outcomes
-        self._trimmed = trimmed
+    outcomes: Outcomes
+    trimmed: Trimmed
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to mask what is superseded. Later results decide, so one pass is enough."""
@@ -46,13 +47,13 @@ class Superseded:
             may_go = context.may_go((i,))
             reasons: list[str] = []
             masked: dict[int, Sections] = {}
-            for outcome in reversed(self._outcomes(segment)):
+            for outcome in reversed(self.outcomes(segment)):
                 why = seen.note(outcome)
                 if why is not None and may_go:
                     reasons.append(why)
                     if len(outcome.text) >= MIN_RESULT_CHARS:
                         masked[outcome.part] = left_out(outcome.text, why)
-            shorter = self._trimmed(segment, masked) if masked else None
+            shorter = self.trimmed(segment, masked) if masked else None
             if shorter is not None:
                 yield Proposal((i,), Action.MASK, "; ".join(dict.fromkeys(reasons)), shorter)
 

@@ -11,6 +11,7 @@ All of it is equally worthless, so the newest goes first: a cut near the end kee
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
@@ -29,15 +30,15 @@ from marksweep.strategies.mask import (
 WHY = "unreachable: nothing in use refers to it"
 
 
+@dataclass(frozen=True)
 class Unreachable:
     """Rank bulky results that nothing in use refers to, the newest first."""
 
     name = "unreachable"
 
-    def __init__(self, outcomes: Outcomes, texts: Texts, trimmed: Trimmed) -> None:
-        self._outcomes = outcomes
-        self._texts = texts
-        self._trimmed = trimmed
+    outcomes: Outcomes
+    texts: Texts
+    trimmed: Trimmed
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to mask what is not reached.
@@ -52,7 +53,7 @@ class Unreachable:
         spared = SPARED_MESSAGES
         for i in range(len(context.segments) - 1, -1, -1):
             segment, members = context.segments[i], context.units.members(i)
-            outcomes = self._outcomes(segment)
+            outcomes = self.outcomes(segment)
             if outcomes:
                 held = _held(outcomes, wanted)
                 if held or spared:
@@ -70,14 +71,14 @@ class Unreachable:
         """Propose to mask the bulky results of a unit."""
         for i in reversed(members):
             segment = context.segments[i]
-            bulky = [o for o in self._outcomes(segment) if len(o.text) >= BULKY_CHARS]
+            bulky = [o for o in self.outcomes(segment) if len(o.text) >= BULKY_CHARS]
             if bulky and context.may_go((i,)):
-                shorter = self._trimmed(segment, masked(bulky, WHY))
+                shorter = self.trimmed(segment, masked(bulky, WHY))
                 if shorter is not None:
                     yield Proposal((i,), Action.MASK, WHY, shorter)
 
     def _has_results(self, context: PlanningContext, members: tuple[int, ...]) -> bool:
-        return any(self._outcomes(context.segments[i]) for i in members)
+        return any(self.outcomes(context.segments[i]) for i in members)
 
     def _used(self, segment: Segment, outcomes: Sequence[Outcome]) -> tuple[set[str], set[str]]:
         """Find the names in the words of a message, and in its calls; results do not count."""
@@ -86,7 +87,7 @@ class Unreachable:
         if len(outcomes) == 1 and outcomes[0].text == segment.text:
             return said, asked
         results = [outcome.part for outcome in outcomes]
-        for text in self._texts(segment):
+        for text in self.texts(segment):
             if text.part not in results:
                 (asked if text.is_call else said).update(names_in(text.words))
         return said, asked
