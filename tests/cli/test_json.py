@@ -132,6 +132,7 @@ def test_the_commands_of_an_agent() -> None:
     assert run("forget", new["memory_id"]).exit_code == 3
     for words in (("recall", "ants"), ("callers", "ant", "--ask", "impact"), ("remember", "x y")):
         assert run(*words).exit_code == 0
+    assert "open_zoo calls ant zoo.py:5" in run("callers", "ant").stdout
 
 
 def test_commands_on_what_memory_holds() -> None:

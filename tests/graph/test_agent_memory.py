@@ -186,3 +186,18 @@ def test_without_words_the_newest_notes_come_first(session: Session, clock: Cloc
         clock.wait(days=1)
     assert [each.text for each in session.memory.recall("latest", limit=2)] == ["fact 2", "fact 1"]
     assert [each.text for each in session.memory.recall("", limit=1)] == ["fact 2"]
+
+
+def test_what_was_done_is_written_for_people_and_models(session: Session) -> None:
+    memory = session.memory
+    old = memory.remember("The shop listens on port 80")
+    assert str(old) == f"Remembered: {old.memory_id}"
+    assert str(memory.remember("The shop listens on port 80")) == f"Already known: {old.memory_id}"
+    alike = str(memory.remember("The shop listens on\nport 81"))
+    assert f"Says nearly the same: [{old.memory_id}] The shop listens on port 80 (" in alike
+    new = str(memory.remember("Port 82 it is", replaces=[old.memory_id]))
+    assert new.endswith(f"No longer valid, kept for recall as of earlier: {old.memory_id}")
+    gone = memory.forget([old.memory_id, "nobody"])
+    assert str(gone) == f"Forgotten: {old.memory_id}\nNot: nobody: nothing has this id"
+    assert str(memory.restore([old.memory_id])) == f"Restored: {old.memory_id}"
+    assert str(memory.forget(["nobody"])).startswith("Forgotten: nothing\n")

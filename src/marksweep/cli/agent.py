@@ -14,8 +14,8 @@ from rich.text import Text
 from marksweep.cli import render, transcripts
 from marksweep.cli.common import NOTHING, REFUSED, CommandContext, confirmed, in_workspace
 from marksweep.cli.common import command as make_command
-from marksweep.graph.agent_memory import AgentMemory, ForgetResult, Recalled, Remembered, Where
-from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask, Linked
+from marksweep.graph.agent_memory import AgentMemory, Recalled, Where
+from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask
 
 
 @contextmanager
@@ -57,14 +57,7 @@ def remember(
     text = transcripts.text_of(text)
     with _agent(cli) as memory:
         done = memory.remember(text, tags=tags, replaces=replaces, pinned=pin, ttl=ttl)
-    cli.emit(done, _remembered(done))
-
-
-def _remembered(done: Remembered) -> RenderableType:
-    lines = [f"{'known already' if done.known else 'remembered'}: {done.memory_id}"]
-    lines += [f"no longer valid: {each}" for each in done.replaced]
-    lines += [f"says nearly the same: {each}  {text}" for each, text in done.alike]
-    return Group(*(render.line(line) for line in lines))
+    cli.emit(done, render.line(str(done)))
 
 
 @make_command("recall")
@@ -144,13 +137,8 @@ def forget(ids: tuple[str, ...], restore: bool, yes: bool, cli: CommandContext) 
         return REFUSED
     with _agent(cli) as memory:
         done = memory.restore(ids) if restore else memory.forget(ids)
-    cli.emit(done, _let(done, "restored" if restore else "forgotten"))
+    cli.emit(done, render.line(str(done)))
     return 0 if done.done else NOTHING
-
-
-def _let(done: ForgetResult, verb: str) -> RenderableType:
-    lines = [f"{verb}: {', '.join(done.done) or 'nothing'}"]
-    return Group(*(render.line(line) for line in (*lines, *(f"not: {each}" for each in done.left))))
 
 
 @make_command("callers")
@@ -175,23 +163,5 @@ def callers(name: str, ask: str, limit: int, depth: int, cli: CommandContext) ->
     """
     with cli.memory() as (memory, workspace):
         found = memory.call_graph(name, ask, workspace_id=workspace, limit=limit, depth=depth)
-    cli.emit(found, _linked(found))
+    cli.emit(found, render.line(str(found)))
     return 0 if found.links else NOTHING
-
-
-def _linked(found: Linked) -> RenderableType:
-    lines = [f"{each.kind} {each.symbol}  {each.file}:{each.line}" for each in found.definitions]
-    shown: list[RenderableType] = [render.line(line, style="bold") for line in lines]
-    if not found.links:
-        shown.append(render.line(f"no {found.ask} of {found.name} are known"))
-        return Group(*shown)
-    table = render.table("", "symbol", "", "", "where", right=("",))
-    for one in found.links:
-        link = one.link
-        where = f"{link.file}:{','.join(map(str, link.lines))}"
-        step = str(one.depth) if found.ask is Ask.IMPACT else ""
-        table.add_row(step, link.source, link.relation, link.target, where)
-    shown.append(table)
-    if not found.complete:
-        shown.append(render.line("there are more: raise --limit or --depth", style="yellow"))
-    return Group(*shown)

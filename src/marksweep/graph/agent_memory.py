@@ -48,6 +48,9 @@ ALIKE = 0.6
 Higher names fewer.
 """
 
+ALIKE_CHARS = 200
+"""Characters that are shown of a note that says nearly the same."""
+
 PLAN_PREFIX = "plan-"
 """What the ids of plans begin with."""
 
@@ -82,6 +85,19 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     alike: tuple[tuple[str, str], ...] = ()
     """Ids and texts of valid notes that say nearly the same: possibly replaced by this one."""
 
+    def __str__(self) -> str:
+        """Write it for people and models."""
+        lines = [f"{'Already known' if self.known else 'Remembered'}: {self.memory_id}"]
+        if self.replaced:
+            replaced = ", ".join(self.replaced)
+            lines.append(f"No longer valid, kept for recall as of earlier: {replaced}")
+        lines += [
+            f"Says nearly the same: [{memory_id}] {' '.join(text.split())[:ALIKE_CHARS]} "
+            "(if it is untrue now: remember again with replaces)"
+            for memory_id, text in self.alike
+        ]
+        return "\n".join(lines)
+
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True):
     """A match, cut to the token limit."""
@@ -105,6 +121,14 @@ class ForgetResult(msgspec.Struct, frozen=True, kw_only=True):
     done: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     """Ids that were left alone, each with the reason."""
+    restored: bool = False
+    """Whether they were restored instead of forgotten."""
+
+    def __str__(self) -> str:
+        """Write it for people and models."""
+        verb = "Restored" if self.restored else "Forgotten"
+        head = f"{verb}: {', '.join(self.done) or 'nothing'}"
+        return "\n".join([head, *(f"Not: {each}" for each in self.left)])
 
 
 class AgentMemory:
@@ -297,7 +321,7 @@ class AgentMemory:
                 done += self._taken_back(each)
             except NotFound as missing:
                 left.append(f"{each}: {missing}")
-        return ForgetResult(done=tuple(done), left=tuple(left))
+        return ForgetResult(done=tuple(done), left=tuple(left), restored=True)
 
     def _taken_back(self, name: str) -> Sequence[str]:
         workspace = self._workspace

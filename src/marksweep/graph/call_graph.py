@@ -6,6 +6,7 @@ name such as `Session.open` returns both the certain and the possible calls.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 import msgspec
@@ -18,6 +19,9 @@ MAX_LINKS = 100
 
 MAX_DEPTH = 3
 """Default depth of an impact. With more steps, it reaches most of a codebase."""
+
+MAX_DEFINITIONS = 5
+"""Definitions of an ambiguous name that are written; more would hide the links."""
 
 
 class Ask(StrEnum):
@@ -67,6 +71,26 @@ class Linked(msgspec.Struct, frozen=True):
     links: tuple[Reached, ...] = ()
     complete: bool = True
     """False if there are more links than the limit, or steps beyond the depth."""
+
+    def __str__(self) -> str:
+        """Write it for people and models, a line for each link."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for each in self.definitions[:MAX_DEFINITIONS]:
+            yield f"defined: {each.kind} {each.symbol} {each.file}:{each.line}"
+        if (more := len(self.definitions) - MAX_DEFINITIONS) > 0:
+            yield f"defined: and {more} more of this name"
+        for one in self.links:
+            link = one.link
+            lines = ",".join(map(str, link.lines))
+            step = f"{one.depth} " if self.ask is Ask.IMPACT else ""
+            yield f"{step}{link.source} {link.relation} {link.target} {link.file}:{lines}"
+        if not self.links:
+            known = "" if self.definitions else " It is not defined in indexed code, either."
+            yield f"No {self.ask} of {self.name} are known.{known}"
+        if not self.complete:
+            yield "There are more; raise limit, or ask about one of these."
 
 
 def linked(

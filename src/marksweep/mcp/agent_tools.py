@@ -14,8 +14,7 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 
 from marksweep.errors import BadInput
-from marksweep.graph.agent_memory import AgentMemory, ForgetResult, Recalled, Remembered, Where
-from marksweep.graph.call_graph import Ask, Linked
+from marksweep.graph.agent_memory import AgentMemory, Recalled, Where
 from marksweep.mcp import memory_tools
 from marksweep.mcp.asking import CurrentWorkspace, state_of
 from marksweep.mcp.bounds import MAX_TOKENS, bounded
@@ -66,18 +65,7 @@ def remember(
     for code (index_codebase has it) or what only matters in this conversation."""
     with _agent(ctx, here) as memory:
         done = memory.remember(text, tags=tags, replaces=replaces, pinned=pin, ttl=ttl)
-    return _said(*_remembered(done))
-
-
-def _remembered(done: Remembered) -> Iterator[str]:
-    yield f"{'Already known' if done.known else 'Remembered'}: {done.memory_id}"
-    if done.replaced:
-        yield f"No longer valid, kept for recall as of earlier: {', '.join(done.replaced)}"
-    for memory_id, text in done.alike:
-        yield (
-            f"Says nearly the same: [{memory_id}] {' '.join(text.split())[:200]} "
-            "(if it is untrue now: remember again with replaces)"
-        )
+    return _said(str(done))
 
 
 def recall(
@@ -140,13 +128,7 @@ def forget(
     that changed, call remember with replaces instead."""
     with _agent(ctx, here) as memory:
         done = memory.restore(ids) if restore else memory.forget(ids)
-    return _said(*_let(done, "Restored" if restore else "Forgotten"))
-
-
-def _let(done: ForgetResult, verb: str) -> Iterator[str]:
-    yield f"{verb}: {', '.join(done.done) or 'nothing'}"
-    for each in done.left:
-        yield f"Not: {each}"
+    return _said(str(done))
 
 
 def who_calls(
@@ -165,25 +147,7 @@ def who_calls(
     Call before you rename or change a function. Text that is not code: recall."""
     memory = state_of(ctx).memory().sync
     found = memory.call_graph(symbol, ask, workspace_id=here.name, limit=limit)
-    return _said(*linked_lines(found))
-
-
-def linked_lines(found: Linked) -> Iterator[str]:
-    """Write an answer of the call graph, a line for each link."""
-    for each in found.definitions[:5]:
-        yield f"defined: {each.kind} {each.symbol} {each.file}:{each.line}"
-    if len(found.definitions) > 5:
-        yield f"defined: and {len(found.definitions) - 5} more of this name"
-    for one in found.links:
-        link = one.link
-        lines = ",".join(map(str, link.lines))
-        step = f"{one.depth} " if found.ask is Ask.IMPACT else ""
-        yield f"{step}{link.source} {link.relation} {link.target} {link.file}:{lines}"
-    if not found.links:
-        known = "" if found.definitions else " It is not defined in indexed code, either."
-        yield f"No {found.ask} of {found.name} are known.{known}"
-    if not found.complete:
-        yield "There are more; raise limit, or ask about one of these."
+    return _said(str(found))
 
 
 TOOLS = (
