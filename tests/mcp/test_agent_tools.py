@@ -309,7 +309,8 @@ def test_data_is_cut_in_its_long_texts_first_and_says_so() -> None:
     assert "text has 45000 characters" in cut["cut"]
     least: Any = bounded_data(data, 200)
     assert 0 < len(least["rows"]) < 20
-    assert bounded_data({"a": [1, 2]}, 50) == {"a": [1, 2]}
+    fitting: dict[str, Any] = {"a": [1, 2], "b": {"c": (3, 4), "d": ()}}
+    assert bounded_data(fitting, 50) == fitting
 
 
 def test_a_text_is_cut_at_a_line_and_says_so() -> None:

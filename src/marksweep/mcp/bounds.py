@@ -83,7 +83,7 @@ def _cut_value(value: Json, chars: int, items: int) -> Json:
     if isinstance(value, str):
         return value if len(value) <= chars else f"{value[:chars]}…"
     if isinstance(value, list | tuple):
-        return [_cut_value(each, chars, items) for each in value[:items]]
+        return type(value)(_cut_value(each, chars, items) for each in value[:items])
     return _cut(value, chars, items) if isinstance(value, dict) else value
 
 
