@@ -17,7 +17,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from heapq import nlargest
 from itertools import accumulate
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
@@ -189,7 +188,7 @@ def scores(
 def likely(scores: Mapping[int, float], most: int) -> list[int]:
     """Return the keys of so many highest scores, best first, with all ties."""
     if len(scores) > most:
-        least = nlargest(most, scores.values())[-1]
+        least = sorted(scores.values(), reverse=True)[most - 1]
         scores = {key: score for key, score in scores.items() if score >= least}
     return sorted(scores, key=lambda key: (-scores[key], key))
 
