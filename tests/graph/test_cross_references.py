@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -221,6 +222,18 @@ def test_the_server_keeps_segments_that_memories_cite(project: Path) -> None:
         forget(note)
         pruned = await one.call("context_gc_prune", segment_ids=["cited"])
         assert pruned["stashed"] == ["cited"]
+
+    with_agent(project, work)
+
+
+def test_a_resource_says_that_a_memory_cites_a_segment(project: Path) -> None:
+    with closing(Segments()) as context:
+        context.write("some words", segment_id="cited", type="log")
+    remember("see there", "ref:cited")
+
+    async def work(one: Agent) -> None:
+        (shown,) = (await one.client.read_resource("marksweep://segments/cited")).contents
+        assert "cited by memory" in str(shown)
 
     with_agent(project, work)
 

@@ -62,10 +62,6 @@ async def here(
     opened = state.opened()
     if opened is None:
         opened = await anyio.to_thread.run_sync(state.open_workspace)
-    if state.settings.memory.keeps_segments:
-        memory = await anyio.to_thread.run_sync(state.memory)
-        cited = await memory.cited_segments(workspace_id=opened.name)
-        await anyio.to_thread.run_sync(opened.keep, cited)
     return opened
 
 

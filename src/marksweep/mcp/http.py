@@ -109,8 +109,6 @@ def _page_routes(state: ServerState, door: Door) -> list[Route]:
     @contextmanager
     def segments(workspace: str) -> Iterator[Source]:
         with state.open_workspace(workspace).segments() as found:
-            if state.settings.memory.keeps_segments:
-                found.keep(state.memory().sync.cited_segments(workspace_id=workspace))
             yield WorkingSet(found)
 
     stored = Stored(state.store, state.settings, lambda: state.memory().sync, segments=segments)

@@ -64,19 +64,25 @@ class Workspace:
     """An open workspace: one caller at a time, with settings that can be changed."""
 
     def __init__(
-        self, name: str, changes: Changes, opener: Callable[[str, Changes], Segments]
+        self,
+        name: str,
+        changes: Changes,
+        opener: Callable[[str, Changes], Segments],
+        keep_cited: Callable[[Segments], None],
     ) -> None:
         self.name = name
         self._changes = changes
         self._open = opener
+        self._keep_cited = keep_cited
         self._guard = RLock()
         self._focus_args = FocusArgs()
         self._segments = opener(name, changes)
 
     @contextmanager
     def segments(self) -> Iterator[Segments]:
-        """Lock the working set; other callers of this server wait."""
+        """Lock the working set, with what memories cite now; other callers of this server wait."""
         with self._guard:
+            self._keep_cited(self._segments)
             yield self._segments
 
     def focus(self, args: FocusArgs) -> None:
@@ -84,11 +90,6 @@ class Workspace:
         with self._guard:
             self._segments.focus(**args._asdict())
             self._focus_args = args
-
-    def keep(self, cited: Mapping[str, str]) -> None:
-        """Keep segments that memories refer to, each with the reason."""
-        with self._guard:
-            self._segments.keep(cited)
 
     def current_focus(self) -> Focus:
         """Return what the agent works on, as the rules see it now."""
@@ -165,7 +166,9 @@ class ServerState:
         with self._guard:
             name = self.workspace(workspace)
             if name not in self._workspaces:
-                self._workspaces[name] = Workspace(name, self._changes, self._open_segments)
+                self._workspaces[name] = Workspace(
+                    name, self._changes, self._open_segments, self._keep_cited
+                )
             return self._workspaces[name]
 
     def _open_segments(self, workspace: str, changes: Changes) -> Segments:
@@ -174,6 +177,10 @@ class ServerState:
         return Segments(
             self.store, workspace=workspace, settings=settings, actor=ACTOR, watch=watch
         )
+
+    def _keep_cited(self, segments: Segments) -> None:
+        if self.settings.memory.keeps_segments:
+            segments.keep(self.memory().sync.cited_segments(workspace_id=segments.workspace))
 
     def opened(self) -> Workspace | None:
         """Return the workspace of the current request if it is already open. Never waits."""
