@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
@@ -338,6 +338,15 @@ def outcomes_of(message: Message, calls: Sequence[FunctionCall]) -> Iterator[Out
             call = _answered(result, left)
             name, args = (call.name, call.args) if call else (result.name, None)
             yield Outcome(at, name, args, result_text(result.result), result.is_error)
+
+
+def with_outcomes(messages: Iterable[Message]) -> Iterator[tuple[Message, tuple[Outcome, ...]]]:
+    """Return the messages of a history, each with its results and the calls they answer."""
+    calls: dict[str, FunctionCall] = {}
+    for message in messages:
+        calls |= {call.id: call for call in message.function_calls}
+        asked = [calls[r.call_id] for r in message.function_responses if r.call_id in calls]
+        yield message, tuple(outcomes_of(message, asked))
 
 
 def _answered(result: ToolResult, calls: list[FunctionCall]) -> FunctionCall | None:

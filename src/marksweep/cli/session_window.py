@@ -13,7 +13,7 @@ from marksweep.core.budget import Line
 from marksweep.dialects.base import Json
 from marksweep.dialects.chain import USAGE, live
 from marksweep.dialects.history import History
-from marksweep.messages import Message, count_message, outcomes_of
+from marksweep.messages import Message, count_message, with_outcomes
 
 CLIENTS = {"claude_code": "claude", "codex": "codex"}
 """The clients whose sessions are known, by dialect."""
@@ -91,10 +91,8 @@ def session_window(history: History, counted: int) -> SessionWindow | None:
 
 def _things(messages: Sequence[Message]) -> Iterator[tuple[str, str, str, int]]:
     """Return the tool, file, description and tokens of each result."""
-    calls = {call.id: call for message in messages for call in message.function_calls}
-    for message in messages:
-        asked = [calls[r.call_id] for r in message.function_responses if r.call_id in calls]
-        for each in outcomes_of(message, asked):
+    for message, outcomes in with_outcomes(messages):
+        for each in outcomes:
             alone = msgspec.structs.replace(message, parts=(message.parts[each.part],))
             size = count_message(alone if len(message.parts) > 1 else message)
             yield each.name, each.path or "", each.said, size

@@ -19,7 +19,7 @@ from marksweep.graph.roots import Root
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import GraphRules, nodes_of, ref, refs_of
 from marksweep.heaps.stash_search import search_stash
-from marksweep.messages import FunctionCall, Message, outcomes_of
+from marksweep.messages import Message, with_outcomes
 from marksweep.model import Action, Entry, Event, Plan, Report, Segment, Stashed, Unit
 from marksweep.reading import DEAD, QUICK_DEAD
 from marksweep.segments import Segments
@@ -197,13 +197,8 @@ class About(NamedTuple):
 
 
 def _about(history: list[Message]) -> Iterator[tuple[str, About]]:
-    calls: dict[str, FunctionCall] = {}
-    for message in history:
-        asked = list(message.function_calls)
-        calls |= {call.id: call for call in asked}
-        answered = [calls[r.call_id] for r in message.function_responses if r.call_id in calls]
-        found = list(outcomes_of(message, answered))
-        tools = [each.name for each in found] or [call.name for call in asked]
+    for message, found in with_outcomes(history):
+        tools = [each.name for each in found] or [call.name for call in message.function_calls]
         file = next((each.path for each in found if each.path), "")
         what = file.rpartition("/")[2] if file else found[0].said if found else ""
         tool = tools[0] if tools else ""
