@@ -45,7 +45,6 @@ def test_every_shell_gets_a_script(shell: str) -> None:
                 "backups",
                 "export",
                 "import",
-                "forget",
                 "roots",
                 "drop-root",
                 "pin",

@@ -146,8 +146,8 @@ def test_commands_on_what_memory_holds() -> None:
     assert printed("memory backups", "memory", "backups")[0]["items"]
     assert printed("memory import", "memory", "import", "b.jsonl.gz")["items"]
     cat = printed("search", "search", "cat")["hits"][0]["memory"]["memory_id"]
-    assert printed("memory forget", "memory", "forget", cat, "--yes")["plan_id"]
-    assert printed("memory forget", "memory", "forget", cat, "--everywhere", "--yes")["backups"]
+    assert printed("forget", "forget", cat, "--yes")["done"] == [cat]
+    assert printed("forget --everywhere", "forget", cat, "--everywhere", "--yes")["backups"]
     printed("memory merge", "memory", "merge", codes=(1,))
     (root,) = printed("memory roots", "memory", "roots")
     assert (root["path"], root["there"]) == (str(Path("code").resolve()), True)

@@ -55,18 +55,24 @@ def found(word: str, *options: str) -> bool:
     return run("search", word, *options).exit_code == 0
 
 
+def newest_plan() -> str:
+    """Return the id of the plan that changed the memory last."""
+    plan_id: str = said("journal", "--memory")[0]["plan_id"]
+    return plan_id
+
+
 class TestBackups:
     def test_exported_memory_that_was_lost_is_imported_again(self) -> None:
         ids = remember(*NOTES)
         made = said("memory", "export")
         assert made["workspace_id"] == "default"
         assert Path(made["path"]).is_file()
-        run("memory", "forget", *ids, "--everywhere", "--yes")
+        run("forget", *ids, "--everywhere", "--yes")
         assert not found("parser")
         # Erasing reached the backup too; a copy of the backup elsewhere restores it.
         remember(*NOTES)
         said("memory", "export", "-o", "elsewhere.jsonl.gz")
-        run("memory", "forget", *ids, "--everywhere", "--yes")
+        run("forget", *ids, "--everywhere", "--yes")
         back = said("memory", "import", "elsewhere.jsonl.gz")
         described = ("elsewhere.jsonl.gz", "default", 8, "")
         assert tuple(back[k] for k in ("path", "workspace_id", "items", "problem")) == described
@@ -92,7 +98,7 @@ class TestBackups:
 
     def test_a_purge_leaves_a_backup_that_restores_what_was_purged(self) -> None:
         (note, _, _) = remember(*NOTES)
-        run("memory", "forget", note, "--yes")
+        run("forget", note, "--yes")
         Path(".marksweep/settings.toml").write_text("[memory]\ngrace_days = 1e-10\n")
         assert run("prune", "--purge").exit_code == 0
         assert not found("parser")
@@ -201,10 +207,9 @@ class TestBadBackups:
 class TestForgetting:
     def test_forgetting_hides_a_memory_and_can_be_undone(self) -> None:
         (note, *_) = remember(*NOTES)
-        done = said("memory", "forget", note, "--yes")
-        assert done["gone"]["memories"] == [note]
+        assert said("forget", note, "--yes")["done"] == [note]
         assert not found("parser")
-        assert run("prune", "--restore", done["plan_id"]).exit_code == 0
+        assert run("prune", "--restore", newest_plan()).exit_code == 0
         assert found("parser")
 
     def test_forgetting_everywhere_reaches_the_backups_and_says_what_it_does_not_reach(
@@ -212,26 +217,33 @@ class TestForgetting:
     ) -> None:
         (note, *_) = remember(*NOTES)
         path = said("memory", "export")["path"]
-        done = said("memory", "forget", note, "--everywhere", "--yes")
+        done = said("forget", note, "--everywhere", "--yes")
         assert done["gone"]["memories"] == [note]
         assert done["backups"] > 0
         assert any("copies of backups" in each for each in done["unreached"])
         text = gzip.decompress(Path(path).read_bytes())
         assert b"owns the parser" not in text
         assert b"8080" in text
-        assert run("memory", "forget", note, "--everywhere", "--yes").exit_code == 1
+        assert run("forget", note, "--everywhere", "--yes").exit_code == 1
 
     def test_nothing_is_forgotten_without_confirmation(self) -> None:
         (note, *_) = remember(*NOTES)
         for options in ((), ("--everywhere",), ("--json",)):
-            done = run("memory", "forget", note, *options)
+            done = run("forget", note, *options)
             assert done.exit_code == 3
             assert "--yes" in done.stderr
+            assert f"{note}  {NOTES[0]}" in done.stderr.replace("\n", " ")
         assert found("parser")
+        assert run("forget", note, "--restore", "--everywhere").exit_code == 2
+
+    def test_the_latest_note_is_erased_everywhere(self) -> None:
+        (*_, latest) = remember(*NOTES)
+        done = said("forget", "latest", "--everywhere", "--yes")
+        assert done["gone"]["memories"] == [latest]
 
     def test_for_an_unknown_id_there_is_nothing_to_do(self) -> None:
-        done = said("memory", "forget", "mghost", "--yes", code=1)
-        assert done["gone"] == {"memories": [], "chunks": [], "entities": []}
+        done = said("forget", "mghost", "--yes", code=1)
+        assert (done["done"], done["left"]) == ([], ["mghost: nothing has this id"])
         assert said("journal", "--memory") == []
 
     def test_a_note_is_found_with_the_id_to_forget_it_by(self) -> None:
@@ -259,7 +271,8 @@ class TestMerging:
 
     def test_a_plan_of_another_kind_is_refused_and_stays_unchanged(self) -> None:
         (note, *_) = remember(*NOTES)
-        plan = said("memory", "forget", note, "--yes")["plan_id"]
+        said("forget", note, "--yes")
+        plan = newest_plan()
         before = said("journal", "--memory")
         assert run("memory", "merge", "--apply", plan).exit_code == 2
         assert run("memory", "merge", "--apply", "plan-ghost").exit_code == 2
@@ -269,9 +282,9 @@ class TestMerging:
 class TestJournal:
     def test_it_records_every_preview_deletion_restoration_and_purge(self) -> None:
         (note, *_) = remember(*NOTES)
-        plan = said("memory", "forget", note, "--yes")["plan_id"]
-        run("prune", "--restore", plan)
-        run("memory", "forget", note, "--everywhere", "--yes")
+        said("forget", note, "--yes")
+        run("prune", "--restore", newest_plan())
+        run("forget", note, "--everywhere", "--yes")
         entries = said("journal", "--memory")
         events = ["purged", "undone", "restoring", "swept", "sweeping", "planned"]
         assert [entry["event"] for entry in entries] == events
@@ -282,7 +295,10 @@ class TestJournal:
     def test_it_is_filtered_by_event_and_by_plan(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COLUMNS", "150")
         one, two, _ = remember(*NOTES)
-        plans = [said("memory", "forget", each, "--yes")["plan_id"] for each in (one, two)]
+        plans = []
+        for each in (one, two):
+            said("forget", each, "--yes")
+            plans.append(newest_plan())
         of_one = said("journal", "--memory", "--plan", plans[0])
         assert [entry["event"] for entry in of_one] == ["swept", "sweeping", "planned"]
         previews = said("journal", "--memory", "--event", "planned", "--event", "purged")

@@ -279,13 +279,13 @@ def test_what_another_process_changes_is_seen_at_once() -> None:
     note = memory.add_memory("see there", tags=["ref:cited"]).memory_id
     for _ in range(3):
         assert list(memory.cited_segments()) == ["cited"]
-    assert elsewhere("memory", "forget", note, "--yes") == 0
+    assert elsewhere("forget", note, "--yes") == 0
     assert memory.cited_segments() == {}
     plan = memory.history()[0].plan_id
     assert elsewhere("prune", "--restore", plan) == 0
     assert list(memory.cited_segments()) == ["cited"]
     assert elsewhere("collect", "--limit", "0", "--yes") == 1
-    assert elsewhere("memory", "forget", note, "--yes") == 0
+    assert elsewhere("forget", note, "--yes") == 0
     assert elsewhere("collect", "--limit", "0", "--yes") == 0
     assert memory.cited_segments() == {}
     context.close()

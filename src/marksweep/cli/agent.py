@@ -12,8 +12,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from marksweep.cli import render, transcripts
-from marksweep.cli.common import NOTHING, REFUSED, CommandContext, confirmed, in_workspace
+from marksweep.cli.common import NOTHING, REFUSED, CommandContext, confirmed, in_workspace, say
 from marksweep.cli.common import command as make_command
+from marksweep.errors import BadInput
 from marksweep.graph.agent_memory import AgentMemory, Recalled, Where
 from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask
 
@@ -121,24 +122,51 @@ def _recalled(each: Recalled) -> RenderableType:
 @make_command("forget")
 @click.argument("ids", nargs=-1, required=True)
 @click.option("--restore", is_flag=True, help="Restore instead.")
+@click.option(
+    "--everywhere",
+    is_flag=True,
+    help="Erase notes and files permanently, also from the stash and the backups.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
-def forget(ids: tuple[str, ...], restore: bool, yes: bool, cli: CommandContext) -> int:
+def forget(
+    ids: tuple[str, ...], restore: bool, everywhere: bool, yes: bool, cli: CommandContext
+) -> int:
     """Delete notes, files or live segments by id, after confirmation; restorable for a week.
 
-    Permanently, in every copy:  marksweep memory forget --everywhere
+    With --everywhere, they cannot be restored and pinned ones go too. What could not be reached
+    is reported.
 
     \b
     Examples:  marksweep forget m1a2b3c
                marksweep forget latest --yes
                marksweep forget --restore latest
+               marksweep forget m1a2b3c --everywhere
     """
-    if not restore and not confirmed(f"Delete {', '.join(ids)}?", yes=yes):
+    if restore and everywhere:
+        raise BadInput("--restore and --everywhere were given; expected one of them.")
+    if not restore and not yes and not _agreed(ids, cli, everywhere=everywhere):
         return REFUSED
     with _agent(cli) as memory:
+        if everywhere:
+            erased = memory.erase(ids)
+            cli.emit(erased, render.line(str(erased)))
+            return 0 if len(erased.gone) or erased.stash or erased.backups else NOTHING
         done = memory.restore(ids) if restore else memory.forget(ids)
     cli.emit(done, render.line(str(done)))
     return 0 if done.done else NOTHING
+
+
+def _agreed(ids: tuple[str, ...], cli: CommandContext, *, everywhere: bool) -> bool:
+    """Show the memories that would be deleted, and ask."""
+    with cli.memory() as (opened, name):
+        for record in opened.graph.fetch(name, ids):
+            found = record.memory
+            first = found.text.strip().partition("\n")[0]
+            say(f"{found.memory_id}  {found.relative_path or first}")
+    names = ", ".join(ids)
+    question = f"Erase {names} everywhere, permanently?" if everywhere else f"Delete {names}?"
+    return confirmed(question, yes=False)
 
 
 @make_command("callers")

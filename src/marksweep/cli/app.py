@@ -30,7 +30,7 @@ COMMANDS = {
     "forget": ("agent:forget", "Delete what is remembered, by id, or restore it."),
     "callers": ("agent:callers", "Ask the call graph: who calls, imports, inherits."),
     "prune": ("prune:command", "Show what in memory is stale, and delete it."),
-    "memory": ("memory_group:memory", "Backups, roots and pins of memory; forgetting and merging."),
+    "memory": ("memory_group:memory", "Backups, roots and pins of memory; merging."),
     "live": ("working_set:live", "List or search the working set."),
     "stash": ("working_set:stash", "Look at what was swept, and bring it back."),
     "journal": ("working_set:journal", "Show what was planned and done."),

@@ -1,4 +1,4 @@
-"""`marksweep memory`: backups, roots, pins; forgetting, and merging duplicate entities."""
+"""`marksweep memory`: backups, roots, pins, and merging duplicate entities."""
 
 from __future__ import annotations
 
@@ -18,18 +18,13 @@ from marksweep.cli.common import (
     confirmed,
     in_workspace,
     json_option,
-    say,
     store_option,
 )
 from marksweep.cli.common import command as make_command
 from marksweep.errors import Refused
 from marksweep.graph.backup import BackupInfo, header_of
-from marksweep.graph.erasure import Forgotten
-from marksweep.graph.pruning import counted
 from marksweep.graph.roots import Root
 from marksweep.model import Plan
-from marksweep.stores.graph.base import Nodes
-from marksweep.stores.graph.nouns import Record
 from marksweep.stores.graph.open import server_url
 
 MAX_ROWS = 20
@@ -55,7 +50,7 @@ class MemoryPins(msgspec.Struct, frozen=True):
 
 @click.group("memory")
 def memory() -> None:
-    """Back up memories, list and drop roots, pin, forget, merge duplicate entities, migrate."""
+    """Back up memories, list and drop roots, pin, merge duplicate entities, migrate."""
 
 
 @make_command("backups", memory)
@@ -147,61 +142,6 @@ def import_(path: Path, cli: CommandContext) -> int:
         return 0 if items else NOTHING
 
 
-@make_command("forget", memory)
-@click.argument("memory_ids", nargs=-1, required=True)
-@click.option(
-    "--everywhere",
-    is_flag=True,
-    help="Erase it at once, also from the stash and the backups.",
-)
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@in_workspace
-def forget(memory_ids: tuple[str, ...], everywhere: bool, yes: bool, cli: CommandContext) -> int:
-    """Delete memories by their ids, after confirmation; `marksweep search --json` has the ids.
-
-    They can be restored for a week with `marksweep prune --restore`, except with --everywhere,
-    which also deletes pinned ones. What could not be reached is reported.
-
-    \b
-    Examples:  marksweep memory forget m1a2b3c
-               marksweep memory forget m1a2b3c --everywhere --yes
-    """
-    with cli.memory() as (opened, name):
-        records = opened.graph.fetch(name, memory_ids)
-        if not records and not everywhere:
-            nothing = render.line(f"nothing: {name!r} has no memory {', '.join(memory_ids)}")
-            cli.emit(Forgotten(gone=Nodes()), nothing)
-            return NOTHING
-        if not yes:
-            for record in records:
-                say(_named(record))
-            question = "Erase that everywhere, permanently?" if everywhere else "Delete that?"
-            if not confirmed(question, yes=yes):
-                return REFUSED
-        done = opened.forget(memory_ids, workspace_id=name, everywhere=everywhere)
-        cli.emit(done, _forgotten(done))
-        if len(done.gone) or done.stash or done.backups:
-            return 0
-        return NOTHING if everywhere else REFUSED
-
-
-def _named(record: Record) -> str:
-    found = record.memory
-    first = found.text.strip().partition("\n")[0]
-    return f"{found.memory_id}  {found.relative_path or first}"
-
-
-def _forgotten(done: Forgotten) -> RenderableType:
-    lines = [f"forgotten: {counted(done.gone)}"]
-    if done.stash or done.backups:
-        lines.append(f"from the stash {done.stash:,}, from backups {done.backups:,} items")
-    if done.plan_id and len(done.gone):
-        lines.append(f"To restore it: marksweep prune --restore {done.plan_id}")
-    parts: list[RenderableType] = [render.line(line) for line in lines]
-    parts += [render.line(f"not reached: {each}", style="yellow") for each in done.unreached]
-    return Group(*parts)
-
-
 @make_command("roots", memory)
 @in_workspace
 def roots(cli: CommandContext) -> int:
@@ -245,7 +185,7 @@ def drop_root(root: str, yes: bool, cli: CommandContext) -> int:
         return REFUSED
     with cli.memory() as (opened, name):
         done = opened.drop_root(root, workspace_id=name)
-    cli.emit(done, _forgotten(done))
+    cli.emit(done, render.line(str(done)))
     return 0 if len(done.gone) else REFUSED
 
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 import msgspec
 
 from marksweep.errors import BadInput, NotFound, member
+from marksweep.graph.erasure import Forgotten
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.notes import time_to_live
 from marksweep.search.ranking import Asked, Match, fields, held, ranked, score, weighed
@@ -286,7 +287,7 @@ class AgentMemory:
 
         What is pinned stays. `latest` is the newest note.
         """
-        wanted = [self._latest() if each.casefold() == "latest" else each for each in ids]
+        wanted = self._named(ids)
         memories, live, left = [], [], []
         known = {r.memory.memory_id for r in self._memory.graph.fetch(self._workspace, wanted)}
         for each in dict.fromkeys(wanted):
@@ -297,7 +298,7 @@ class AgentMemory:
             elif self._segments.store.stash.get(self._workspace, [each]):
                 left.append(
                     f"{each}: swept already; it is kept in the stash until that expires, or erased "
-                    "for good by `marksweep memory forget --everywhere`"
+                    "for good by `marksweep forget --everywhere`"
                 )
             else:
                 left.append(f"{each}: nothing has this id")
@@ -311,6 +312,10 @@ class AgentMemory:
             done += self._segments.collect(plan, confirm=plan.plan_id).swept
             left += [f"{each}: pinned or in use" for each in live if each not in done]
         return ForgetResult(done=tuple(done), left=tuple(left))
+
+    def erase(self, ids: Sequence[str]) -> Forgotten:
+        """Erase notes and files permanently, pinned ones too, in every copy that can be reached."""
+        return self._memory.forget(self._named(ids), workspace_id=self._workspace, everywhere=True)
 
     def restore(self, ids: Sequence[str]) -> ForgetResult:
         """Restore what was forgotten, pruned or swept: by id, by plan, or the latest deletion."""
@@ -337,6 +342,9 @@ class AgentMemory:
             return self._memory.restore(plan_id=name, workspace_id=workspace).memories
         except NotFound:
             return self._segments.undo(name)
+
+    def _named(self, ids: Sequence[str]) -> list[str]:
+        return [self._latest() if each.casefold() == "latest" else each for each in ids]
 
     def _latest(self) -> str:
         query = GraphQuery(sources=(AGENT, "user"), limit=1)

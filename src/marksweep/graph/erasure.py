@@ -13,6 +13,7 @@ from marksweep.core.plan import plan_from
 from marksweep.core.strategy import Proposal
 from marksweep.errors import MarksweepError
 from marksweep.graph.backup import backups_in, erase_from_backup, halves_in
+from marksweep.graph.pruning import counted
 from marksweep.heaps.graph import GraphHeap, NamedUnits, journal_name, nodes_of, ref, refs_of
 from marksweep.heaps.restoring import remove_all
 from marksweep.model import Action, Event, Segment
@@ -44,6 +45,15 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     backups: int = 0
     """Nodes and edges erased from backups."""
     unreached: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Write it for people."""
+        lines = [f"Forgotten: {counted(self.gone)}"]
+        if self.stash or self.backups:
+            lines.append(f"From the stash {self.stash:,}, from backups {self.backups:,} items")
+        if self.plan_id and len(self.gone):
+            lines.append(f"To restore it: marksweep prune --restore {self.plan_id}")
+        return "\n".join([*lines, *(f"Not reached: {each}" for each in self.unreached)])
 
 
 def hide(
