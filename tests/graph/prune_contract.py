@@ -195,6 +195,44 @@ class PruneMemoryContract(OnWorld):
         answer = memory.prune_memory("w", strategy="duplicates")
         assert answer.planned.memories == (first.memory_id,)
 
+    def test_a_fact_that_is_true_again_is_no_duplicate_of_the_replaced_one(
+        self, world: World
+    ) -> None:
+        memory = world.memory
+        first = memory.add_memory("The port is 8080", workspace_id="w")
+        second = memory.add_memory("The port is 9090", replaces=[first.memory_id], workspace_id="w")
+        again = memory.add_memory(
+            "the port is  8080", replaces=[second.memory_id], workspace_id="w"
+        )
+        for strategy in ("duplicates", "all"):
+            assert not memory.prune_memory("w", strategy=strategy).planned.memories
+        (found,) = memory.search_memory("port", workspace_id="w").hits
+        assert found.memory.memory_id == again.memory_id
+
+    def test_of_equal_notes_the_one_that_lives_longest_is_kept(self, world: World) -> None:
+        memory = world.with_settings(MemorySettings(ttl={"chat": timedelta(days=30)}))
+        short = memory.add_memory("Same words", ttl=timedelta(days=2), workspace_id="w")
+        chat = memory.add_memory("same words", source="chat", workspace_id="w")
+        world.clock.wait(days=1)
+        lasting = memory.add_memory("same  words", source="user", workspace_id="w")
+        memory.pin([short.memory_id], by="ann", workspace_id="w")
+        for strategy in ("duplicates", "all"):
+            answer = memory.prune_memory("w", strategy=strategy)
+            assert answer.planned.memories == (chat.memory_id,)
+        memory.unpin([short.memory_id], workspace_id="w")
+        world.clock.wait(days=40)
+        answer = memory.prune_memory("w", strategy="all")
+        assert set(answer.planned.memories) == {short.memory_id, chat.memory_id}
+        memory.prune_memory("w", False, True, "all", plan_id=answer.plan_id)
+        (found,) = memory.search_memory("words", workspace_id="w").hits
+        assert found.memory.memory_id == lasting.memory_id
+
+    def test_a_grace_period_of_hours_is_not_called_zero_days(self, world: World) -> None:
+        with_stale(world)
+        answer = world.memory.prune_memory("w")
+        said = prune_text(answer, Limits(grace=timedelta(hours=12)))
+        assert "restored for 0.5 days" in said
+
     def test_duplicates_strategy_spares_files_of_one_content(self, world: World) -> None:
         one, other = (file("w", path, {"same": []}) for path in ("a/__init__.py", "b/__init__.py"))
         assert one.memory.content_hash == other.memory.content_hash

@@ -18,7 +18,7 @@ from marksweep.cli.common import (
 from marksweep.cli.common import command as make_command
 from marksweep.errors import Refused
 from marksweep.graph.pruning import Preview, blockers_text, counted, deletion_text
-from marksweep.graph.strategies import PruneStrategy
+from marksweep.graph.strategies import PruneStrategy, in_days
 from marksweep.heaps.graph import Limits, planned
 from marksweep.model import Plan
 from marksweep.stores.graph.base import Nodes
@@ -169,5 +169,5 @@ def _how(plan: Plan, limits: Limits) -> list[RenderableType]:
     return [
         *(render.line(line, style="yellow") for line in blockers_text(plan)),
         render.line(f"\nTo delete exactly this:  marksweep prune --apply {plan.plan_id}{more}"),
-        render.line(f"It can be restored for {limits.grace.days} days.", style="dim"),
+        render.line(f"It can be restored for {in_days(limits.grace)}.", style="dim"),
     ]

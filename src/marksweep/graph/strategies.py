@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from itertools import compress
@@ -27,7 +28,7 @@ class PruneStrategy(StrEnum):
     EXPIRED = "expired"
     """Notes past their own or their source's time to live, with their chunks."""
     DUPLICATES = "duplicates"
-    """Notes with the same content as an older one, with their chunks."""
+    """Notes with the same content as another that is valid as long, with their chunks."""
     ALL = "all"
     """All of these, and whatever only they keep."""
 
@@ -71,25 +72,31 @@ def _stale(context: GraphContext) -> Reasons:
 def _expired(context: GraphContext) -> Reasons:
     lives = context.rules.ttl
     for i, row in context.live:
-        life = lives.get(row.source)
+        if _end_of_life(row, lives) > context.now_us:
+            continue
         if row.expires_us is not None:
-            if row.expires_us <= context.now_us:
-                end = EPOCH + timedelta(microseconds=row.expires_us)
-                yield i, f"expired: its time to live ended on {end:%Y-%m-%d %H:%M} UTC"
-        elif life is not None and context.now_us - _last_sign_of_life(row) > life // MICROSECOND:
-            yield i, f"expired: memories of {row.source} live for {_days(life)}"
+            end = EPOCH + timedelta(microseconds=row.expires_us)
+            yield i, f"expired: its time to live ended on {end:%Y-%m-%d %H:%M} UTC"
+        else:
+            yield i, f"expired: memories of {row.source} live for {in_days(lives[row.source])}"
 
 
 def _duplicates(context: GraphContext) -> Reasons:
-    """Propose notes that repeat another's content. A protected one is kept, else the oldest."""
+    """Propose notes that repeat another's content.
+
+    The one that lives longest is kept; of several, a protected one, else the oldest. A note that
+    was replaced is no longer valid, so one that says the same again is no duplicate of it.
+    """
+    lives = context.rules.ttl
     groups: dict[str, list[tuple[int, MemoryRow]]] = {}
     for i, row in context.live:
-        if row.source != CODE_INDEXER and row.content_hash:
+        if row.source != CODE_INDEXER and row.content_hash and row.superseded_us is None:
             groups.setdefault(row.content_hash, []).append((i, row))
     for group in groups.values():
         if len(group) > 1:
             group.sort(
                 key=lambda each: (
+                    -_end_of_life(each[1], lives),
                     context.may_go((each[0],)),
                     each[1].created_us,
                     each[1].memory_id,
@@ -126,10 +133,19 @@ def _unmentioned(context: GraphContext, proposed: Iterable[int]) -> Iterator[int
             yield i
 
 
+def _end_of_life(row: MemoryRow, lives: Mapping[str, timedelta]) -> float:
+    """Return when a note expires, in microseconds; infinity if it does not."""
+    if row.expires_us is not None:
+        return row.expires_us
+    life = lives.get(row.source)
+    return math.inf if life is None else _last_sign_of_life(row) + life // MICROSECOND
+
+
 def _last_sign_of_life(row: MemoryRow) -> int:
     return max(row.created_us, row.last_seen_us or 0, row.read_us or 0)
 
 
-def _days(life: timedelta) -> str:
+def in_days(life: timedelta) -> str:
+    """Write a time as days."""
     days = life / timedelta(days=1)
     return f"{days:g} day" if days == 1 else f"{days:g} days"

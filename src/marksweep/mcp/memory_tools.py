@@ -22,6 +22,7 @@ from marksweep.graph.pruning import (
     counted,
     deletion_text,
 )
+from marksweep.graph.strategies import PruneStrategy, in_days
 from marksweep.mcp.asking import Consent, CurrentWorkspace, can_confirm, state_of
 from marksweep.mcp.tool import READS, SETS, SWEEPS, Answer, Ctx, StrictTool, VerbatimError
 from marksweep.model import Plan
@@ -246,8 +247,6 @@ async def plan_to_delete(
     shown = state_of(ctx).shown_plans.get((workspace, strategy))
     if shown is not None:
         return await graph.find_plan(workspace, shown)
-    from marksweep.graph.strategies import PruneStrategy
-
     plan = (await graph.plan(workspace, PruneStrategy.named(strategy), limit=limit)).plan
     await graph.save(plan)
     return plan
@@ -301,7 +300,7 @@ async def prune_memory(
         Field(
             description="stale_code: files that are gone; orphaned_chunks: chunks that no memory "
             "has; orphaned_entities: entities that nothing mentions; expired: past their time to "
-            "live; duplicates: notes that say what an older one says; all: all of "
+            "live; duplicates: notes that say what another says; all: all of "
             "these."
         ),
     ] = "stale_code",
@@ -378,7 +377,7 @@ def prune_text(response: PruneResult, limits: Limits) -> str:
         f"Plan: {plan.plan_id}",
         f"To delete exactly this: prune_memory(workspace_id={plan.workspace!r}, "
         f"strategy={str(plan.strategy)!r}, dry_run=false, confirm=true{limit}).",
-        f"Deleted items can be restored for {limits.grace.days} days.",
+        f"Deleted items can be restored for {in_days(limits.grace)}.",
     ]
     return "\n".join(lines)
 

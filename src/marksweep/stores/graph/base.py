@@ -125,6 +125,7 @@ class MemoryRow(msgspec.Struct, frozen=True, gc=False):
     expires_us: int | None = None
     size: int = 0
     mtime_ns: int = 0
+    superseded_us: int | None = None
 
     @property
     def deleted(self) -> bool:

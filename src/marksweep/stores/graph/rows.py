@@ -49,7 +49,7 @@ RELATION_COLUMNS = ("source_id", "target_id", "relation", "memory_id", "lines")
 SURVEY_COLUMNS = (
     "id", "source", "repository", "file_path", "relative_path", "content_hash", "lines",
     "stale", "pinned", "pinned_by", "created_at", "last_seen_at", "read_at", "deleted_at", "tags",
-    "expires_at", "size", "mtime_ns",
+    "expires_at", "size", "mtime_ns", "superseded_at",
 )  # fmt: skip
 
 _tags = msgspec.json.Decoder(tuple[str, ...])
