@@ -131,11 +131,14 @@ def test_no_row_is_lost_however_often_the_indexer_is_killed(
         change(root, random_)
         stale, known = stale_paths(store), rows(store)
         finished, _ = runs_of(store)
-        child, hear = index_in_a_child(store, root)
-        os.close(hear)
-        time.sleep(random_.uniform(0, longest))
+        child, hear = index_in_a_child(store, root, random_.randrange(FILES))
+        if number % 2:
+            os.read(hear, 1)  # in the middle of its work
+        else:
+            time.sleep(random_.uniform(0, longest))  # at any moment, also before and after it
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+        os.close(hear)
         if runs_of(store)[0] == finished:
             assert set(stale_paths(store)) <= set(stale)
             now_known = rows(store)
@@ -144,7 +147,7 @@ def test_no_row_is_lost_however_often_the_indexer_is_killed(
         if number % 10 == 9:
             assert_complete(store, new_store(f"clean{number}"), root)
     _, cut_short = runs_of(store)
-    assert len(cut_short) >= 5, "hardly any kill interrupted a run"
+    assert len(cut_short) >= KILLS / 5, "hardly any kill interrupted a run"
 
 
 @pytest.mark.timeout(600)
