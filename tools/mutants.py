@@ -53,7 +53,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "heaps/forms.py": (*PROVIDERS, "tests/dialects/test_properties.py"),
     "sections.py": ("tests/test_sections.py",),
     "strategies/last_resort.py": laws("test_conversations_11*.py"),
-    "strategies/coverage/": laws("test_conversations_12*.py"),
+    "strategies/coverage/": (
+        "tests/strategies/coverage/test_coverage.py",
+        *laws("test_conversations_12*.py"),
+    ),
     "core/runs.py": laws("test_conversations_12*.py"),
     "heaps/gaps.py": (CONVERSATION, *laws("test_conversations_12*.py")),
     "heaps/staying.py": (CONVERSATION, *laws("test_conversations_1*.py")),
@@ -103,6 +106,18 @@ MUTANTS = (
         "strategies/coverage/index.py",
         "if self.is_own and not any(",
         "if not self.pieces and not any(",
+    ),
+    Mutant(
+        "coverage: a cold cache is spared",
+        "strategies/coverage/choose.py",
+        "is_free = context.is_cache_cold or target_tokens == context.limit",
+        "is_free = target_tokens == context.limit",
+    ),
+    Mutant(
+        "coverage: the smallest windows are cut only near their end",
+        "strategies/coverage/choose.py",
+        "is_free = context.is_cache_cold or target_tokens == context.limit",
+        "is_free = context.is_cache_cold",
     ),
     Mutant(
         "runs: an old line stays beside the new one",
@@ -715,6 +730,12 @@ MUTANTS = (
         "graph/strategies.py",
         "each[1].created_us,",
         "-each[1].created_us,",
+    ),
+    Mutant(
+        "graph: a note that was replaced makes the one that is valid a duplicate",
+        "graph/strategies.py",
+        "row.content_hash and row.superseded_us is None:",
+        "row.content_hash:",
     ),
     Mutant(
         "graph: reading does not lengthen a life",

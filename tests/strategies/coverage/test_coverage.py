@@ -41,11 +41,11 @@ def history() -> list[Message]:
     ]
 
 
-def sent(limit: int = 10**6) -> tuple[Conversation, list[str]]:
+def sent(messages: list[Message], limit: int = 10**6) -> tuple[Conversation, list[str]]:
     """Make a conversation whose prompt is in the provider's cache, and its ids."""
     talk = Conversation(limit=limit, strategy="coverage")
     ids = []
-    for message in history():
+    for message in messages:
         ids += talk.extend([message])
         if message["role"] != "assistant":
             assert talk.messages
@@ -53,27 +53,27 @@ def sent(limit: int = 10**6) -> tuple[Conversation, list[str]]:
 
 
 def test_of_two_equal_reads_economy_keeps_the_one_that_is_cached() -> None:
-    talk, ids = sent()
+    talk, ids = sent(history())
     plan = talk.plan(talk.tokens - 600)
     assert [step.segments for step in plan.steps] == [(ids[6],)]
     assert "lines of it are in other messages" in plan.steps[0].reason
 
 
 def test_of_two_equal_reads_the_older_goes_while_the_cache_is_cold() -> None:
-    talk, ids = sent()
+    talk, ids = sent(history())
     talk.note_cold_cache()
     plan = talk.plan(talk.tokens - 600)
     assert [step.segments for step in plan.steps] == [(ids[2],)]
 
 
 def test_of_two_equal_reads_the_older_goes_in_a_window_with_room_for_few_steps() -> None:
-    whole = sent()[0].tokens
-    talk, ids = sent(whole - 600)
+    more = [*history(), call(3, path="last.py"), result(3, lines("last"))]
+    whole = sent(more)[0].tokens
+    talk, ids = sent(more, whole - 600)
     assert whole - 700 < talk.tokens <= whole - 600, "a small window is used up to its limit"
     kept = [m["content"] for m in talk.messages if m["role"] == "tool"]
-    assert "[marksweep: " in kept[0]
-    assert kept[1:] == [lines("other"), lines("same")]
-    assert ids[2] in kept[0]
+    assert f'recall("{ids[2]}")' in kept[0]
+    assert kept[1:] == [lines("other"), lines("same"), lines("last")]
 
 
 def test_an_older_read_goes_first_and_says_why() -> None:
