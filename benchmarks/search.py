@@ -5,7 +5,7 @@
 The corpus is an installed package with its docstrings cut out. A docstring is the question, the
 file it was cut from the answer; and the name of a function or class is the question, a file that
 defines it the answer. Files are ranked by their best chunk. FTS5 and bm25s get the same files in
-windows of forty lines. bm25s is measured if it is installed: pip install bm25s.
+windows of forty lines.
 
 Times are medians, as ratios to a baseline in the same run: SQLite to FTS5 over the windows,
 FalkorDB to one of its own full-text queries over the same chunks.
@@ -192,7 +192,7 @@ def slower(what: str, ours: Quality, plain: Quality, most: float) -> Row:
 
 def bm25s_search(files: dict[str, str]) -> Search:
     """Return a search over windows with bm25s, as in its documentation, without a stemmer."""
-    import bm25s  # type: ignore[import-not-found, unused-ignore]
+    import bm25s  # type: ignore[import-untyped]
 
     names, texts = zip(*windows(files), strict=True)
     retriever = bm25s.BM25()
@@ -259,9 +259,7 @@ def _ours(store: GraphStore, read: Corpus, chunks: str) -> Iterable[Row]:
 
 
 def _others(read: Corpus) -> Iterable[Row]:
-    others = {"FTS5": fts5_search}
-    if find_spec("bm25s"):
-        others["bm25s"] = bm25s_search
+    others = {"FTS5": fts5_search, "bm25s": bm25s_search}
     for name, make in others.items():
         search = make(read.files)
         for what, asked in (("docstring", read.docstrings), ("identifier", read.names)):
