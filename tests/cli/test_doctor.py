@@ -142,6 +142,46 @@ def test_an_interrupted_sweep_is_finished(tmp_path: Path) -> None:
     assert ids("set.db") == {f"s{n}" for n in range(10)}
 
 
+def test_an_interrupted_sweep_of_the_last_segments_is_found(tmp_path: Path) -> None:
+    context = fill(tmp_path / "set.db", keep=True)
+    report = context.collect(context.plan_for([f"s{n}" for n in range(10)]))
+    assert len(report.swept) == 10
+    context.store.journal.append("default", Entry(Event.RESTORING, datetime.now(UTC), "plan-x"))
+    context.close()
+    found = checks("--store", "set.db")
+    assert "1 workspace, 0 live, 10 in the stash" in found["store"]["found"]
+    assert found["sweeps"]["found"] == "cut off in default"
+
+
+@pytest.mark.parametrize("where", ["folder", "json:folder", "sqlite:///folder/set.db"])
+def test_a_store_is_checked_and_repaired_however_it_is_named(tmp_path: Path, where: str) -> None:
+    context = Segments(where, limit=10_000)
+    context.write("something", segment_id="s1")
+    context.close()
+    [file] = [path for path in (tmp_path / "folder").iterdir() if path.suffix in {".db", ".json"}]
+    file.chmod(0o644)
+    assert not checks("--store", where)["permissions"]["ok"]
+    assert (
+        "readable by you" in checks("--store", where, "--repair", "--yes")["permissions"]["found"]
+    )
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.write_bytes(b"{" if file.suffix == ".json" else b"SQLite format 3\0" + b"\xff" * 5_000)
+    assert not checks("--store", where)["store"]["ok"]
+    assert checks("--store", where)["store"].get("mend") == "rebuild it from what can be read"
+
+
+def test_a_memory_beside_a_store_may_not_be_read_by_others(tmp_path: Path) -> None:
+    fill(tmp_path / "set.db")
+    SqliteGraphStore(tmp_path / "graph.db").close()
+    (tmp_path / "graph.db").chmod(0o644)
+    assert "graph.db" in checks("--store", "set.db")["permissions"]["found"]
+
+
+@pytest.mark.parametrize("where", ["store.txt", "redes://host"])
+def test_a_location_that_is_none_is_reported(where: str) -> None:
+    assert "known are" in checks("--store", where)["store"]["found"]
+
+
 def test_what_a_killed_process_left_behind_is_removed_and_kept(tmp_path: Path) -> None:
     fill(tmp_path / "set.json")
     draft = tmp_path / ".set.json.0123.draft"

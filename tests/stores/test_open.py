@@ -8,6 +8,7 @@ import pytest
 
 from marksweep.errors import BadInput, StoreError, UnknownName
 from marksweep.stores.json_file import JsonStore
+from marksweep.stores.location import within
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.open import open_store
 from marksweep.stores.redis import RedisStore
@@ -103,3 +104,28 @@ def test_a_missing_client_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(StoreError, match=r"pip install 'marksweep\[redis\]'"):
         open_store("redis://localhost")
+
+
+@pytest.mark.parametrize(
+    ("where", "taken"),
+    [
+        ("store.db", "/p/store.db"),
+        ("/abs/store.db", "/abs/store.db"),
+        ("sqlite:///store.db", "sqlite:////p/store.db"),
+        ("sqlite:////abs/store.db", "sqlite:////abs/store.db"),
+        ("json:folder", "json:/p/folder"),
+        ("~/store.db", "/home/ada/store.db"),
+        ("json:~/folder", "json:/home/ada/folder"),
+        ("falkordb:folder", "falkordb:/p/folder"),
+        ("falkordb://host:6379", "falkordb://host:6379"),
+        ("redis://host:6379/0", "redis://host:6379/0"),
+        ("memory:", "memory:"),
+        ("", ""),
+    ],
+)
+def test_a_path_in_a_location_is_taken_from_a_folder(
+    where: str, taken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert within(Path("/p"), where) == taken
+    assert within(Path("/q"), taken) == taken

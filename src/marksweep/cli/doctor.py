@@ -25,11 +25,13 @@ from marksweep.cli.common import command as make_command
 from marksweep.collector import OPERATIONS
 from marksweep.errors import BadInput, MarksweepError
 from marksweep.graph.place import ProjectPaths, place_of
+from marksweep.heaps.graph import journal_name
 from marksweep.model import Event, utc_now
 from marksweep.paths import expanded
 from marksweep.segments import Segments
 from marksweep.stores import health
-from marksweep.stores.graph.open import IN_FOLDER
+from marksweep.stores.files import PROJECT_FOLDER
+from marksweep.stores.location import FALKORDB, Engine, graph_location, store_location
 from marksweep.stores.open import open_store
 from marksweep.tokens import default_counter
 from marksweep.urls import redacted, split_scheme
@@ -48,7 +50,7 @@ REBUILD = "rebuild it from what can be read"
 
 NOT_THERE = "not there yet; it is made when first used"
 
-_SCHEMES = {"falkordb": "redis", "falkordbs": "rediss", "redis": "redis", "rediss": "rediss"}
+_SCHEMES = {**FALKORDB, "redis": "redis", "rediss": "rediss"}
 """How the URL of a FalkorDB may begin, and how its client writes that."""
 
 SERVER_SECONDS = 3.0
@@ -167,10 +169,8 @@ def _answers(where: str) -> str:
         raise BadInput(
             "not a FalkorDB; expected falkordb://host:6379, falkordbs://… or falkordb:FOLDER."
         )
-    try:
-        from marksweep.stores.graph.falkor import FalkorGraphStore
-    except ModuleNotFoundError as error:
-        raise BadInput(f"needs the package {error.name}: pip install 'marksweep[all]'.") from error
+    from marksweep.stores.graph.falkor import FalkorGraphStore
+
     if rest.startswith("//"):
         graph = FalkorGraphStore(f"{scheme}:{rest}", patience_seconds=SERVER_SECONDS)
     else:
@@ -203,10 +203,14 @@ def _durability(places: Iterable[str]) -> Iterator[Check]:
 
 def _store(where: str) -> Iterator[Finding]:
     what = f"store {redacted(where)}"
-    if split_scheme(where)[0]:
-        yield from _content(what, where)
+    try:
+        path = store_location(where).path
+    except MarksweepError as error:
+        yield Finding(Check(what, str(error), ok=False))
         return
-    path = Path(where)
+    if path is None:
+        yield from _content(what, where, path)
+        return
     if not health.files_of(path):
         yield Finding(Check(what, NOT_THERE, ok=True))
         return
@@ -214,24 +218,27 @@ def _store(where: str) -> Iterator[Finding]:
     if found := health.damage(path):
         yield Finding(Check(what, found, ok=False, mend=REBUILD), lambda: _rebuilt(path), path)
     else:
-        yield from _content(what, where)
+        yield from _content(what, where, path)
 
 
 def _memory(places: ProjectPaths) -> Iterator[Finding]:
     """Look at the long-term memory where it is configured to be, if it is there."""
     what = f"memory {redacted(places.graph)}"
-    scheme, rest = split_scheme(places.graph)
-    if scheme:
-        there = rest.startswith("//") or expanded(rest).is_dir()
+    try:
+        engine, path = graph_location(places.graph)
+    except MarksweepError as error:
+        yield Finding(Check(what, str(error), ok=False))
+        return
+    if engine is Engine.FALKORDB:
+        there = path is None or path.is_dir()
         answers = _tried(what, lambda: _answers(places.graph))
         yield Finding(answers if there else Check(what, NOT_THERE, ok=True))
         return
-    path = Path(places.graph)
-    path = path if path.suffix == ".db" else path / IN_FOLDER
-    if not path.is_file():
+    if path is None or not path.is_file():
         return
     what = f"memory {path}"
-    if path.parent != Path(places.store).parent:
+    beside_store = path.parent == Path(places.store).parent
+    if not (beside_store and path.parent.name == PROJECT_FOLDER):  # else the store's check has it
         yield from _files(path)
     if found := health.database_damage(path):
         check = Check(what, found, ok=False, mend=REBUILD)
@@ -254,15 +261,19 @@ def _files(path: Path) -> Iterator[Finding]:
         yield Finding(check, lambda: _cleared(left), path)
 
 
-def _content(what: str, where: str) -> Iterator[Finding]:
-    """Look into a store: what it holds, how large its journal is, sweeps that were cut off."""
+def _content(what: str, where: str, path: Path | None) -> Iterator[Finding]:
+    """Look into a store: what it holds, how large its journals are, sweeps that were cut off.
+
+    The memory has its own journals here; its next use finishes a sweep of it that was cut off.
+    """
     try:
         store = open_store(where)
         try:
-            names = store.segments.workspaces()
+            every = store.all_workspaces()
+            names = [name for name in every if not name.startswith(journal_name(""))]
             live = sum(len(store.segments.changes(name).put) for name in names)
             swept = sum(store.stash.count(name) for name in names)
-            sizes = [store.journal.size(name) for name in names]
+            sizes = [store.journal.size(name) for name in every]
             last = {name: store.journal.read(name, events=OPERATIONS, limit=1) for name in names}
         finally:
             store.close()
@@ -280,8 +291,7 @@ def _content(what: str, where: str) -> Iterator[Finding]:
         return
     found = f"cut off in {', '.join(cut)}"
     check = Check("sweeps", found, ok=False, mend="finish them, or roll them back")
-    changes = None if split_scheme(where)[0] else Path(where)
-    yield Finding(check, lambda: _finished(where, cut), changes)
+    yield Finding(check, lambda: _finished(where, cut), path)
 
 
 def _private(path: Path) -> str:

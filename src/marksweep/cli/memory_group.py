@@ -25,7 +25,7 @@ from marksweep.errors import Refused
 from marksweep.graph.backup import BackupInfo, header_of
 from marksweep.graph.roots import Root
 from marksweep.model import Plan
-from marksweep.stores.graph.open import server_url
+from marksweep.stores.location import server_url
 
 MAX_ROWS = 20
 """Groups of entities that a preview lists."""

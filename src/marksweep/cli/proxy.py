@@ -130,6 +130,7 @@ def wrap(
     """
     from marksweep.proxy.clients import client_named
     from marksweep.proxy.wrapping import wrap as run_wrapped
+    from marksweep.stores.location import within
 
     found = client_named(client)
     arguments = arguments[1:] if arguments[:1] == ("--",) else arguments
@@ -139,7 +140,7 @@ def wrap(
     asked += ["--strategy", strategy] if strategy else []
     asked += ["--dry-run"] if dry_run else []
     asked += ["--rewrite-subscriptions"] if rewrite_subscriptions else []
-    place = location if "://" in location else str(Path(location).absolute())
+    place = within(Path.cwd(), location)
     recall = [sys.executable, "-m", "marksweep", "swept", "--mcp", "--store", place]
     done = run_wrapped(found, arguments, asked, recall, say)
     if done.totals is not None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from marksweep.paths import expanded
 from marksweep.settings import Settings
 from marksweep.settings.layers import FOLDER
+from marksweep.stores.location import within
 from marksweep.urls import split_scheme
 
 BACKUPS = "backups"
@@ -32,14 +32,10 @@ def place_of(settings: Settings, project: str | Path = ".", *, store: str = "") 
     the store is not a file. Relative paths are taken from the project.
     """
     folder = Path(project)
-    where = _within(folder, store or settings.store.location)
+    where = within(folder, store or settings.store.location)
     beside = folder / FOLDER
     if not split_scheme(where)[0]:
         file = Path(where)
         beside = file.parent if file.suffix and not file.is_dir() else file
-    graph = _within(folder, settings.memory.location) if settings.memory.location else str(beside)
+    graph = within(folder, settings.memory.location) or str(beside)
     return ProjectPaths(where, graph, (beside if split_scheme(graph)[0] else Path(graph)) / BACKUPS)
-
-
-def _within(folder: Path, where: str) -> str:
-    return where if split_scheme(where)[0] else str(folder / expanded(where))

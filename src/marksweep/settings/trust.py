@@ -22,6 +22,7 @@ import msgspec
 from marksweep.errors import BadInput, NotTrusted
 from marksweep.paths import expanded, read_config
 from marksweep.stores.files import FileLock, make_folder, replace_file, unusable
+from marksweep.stores.location import GRAPH_FILE, STORE_FILE, path_in
 from marksweep.urls import redacted, split_scheme
 
 FILE = "trust.json"
@@ -34,9 +35,6 @@ _LOOPBACK = re.compile(
     re.IGNORECASE,
 )
 """A server on this machine, written so that all URL parsers agree on it."""
-
-_BESIDE = ("marksweep.db", "graph.db")
-"""Databases in a folder, or beside a file, that is named as a location."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -127,30 +125,17 @@ def trust_file() -> Path:
 
 def _target(root: Path, location: str) -> str:
     """Return where a location leads; empty if into the project, to loopback or to memory."""
-    path = _path(location)
+    is_socket = split_scheme(location)[0] == "unix"
+    path = urlsplit(location).path if is_socket else path_in(location)
     if path is None:
         return "" if _LOOPBACK.fullmatch(location) or location == "memory:" else location
     whole = root / expanded(path)
     folder = whole.parent if whole.suffix and not whole.is_dir() else whole
-    for each in (whole, *(folder / name for name in _BESIDE)):
+    for each in (whole, folder / STORE_FILE, folder / GRAPH_FILE):
         found = each.resolve()
         if not found.is_relative_to(root):
             return str(found)
     return ""
-
-
-def _path(location: str) -> str | None:
-    """Return the path that a location names; None if it is not a path."""
-    scheme, rest = split_scheme(location)
-    if not scheme:
-        return location
-    if scheme == "sqlite":
-        return rest.removeprefix("///")
-    if scheme == "json":
-        return rest.removeprefix("//")
-    if scheme == "unix":
-        return urlsplit(location).path
-    return rest if scheme == "falkordb" and not rest.startswith("//") else None
 
 
 def _agreements() -> list[Agreement]:
