@@ -33,7 +33,14 @@ from marksweep.stores.files import (
 from marksweep.stores.json_file.documents import parse
 from marksweep.stores.json_file.files import JournalFile, LiveFile, StashFile
 from marksweep.stores.json_file.paths import StorePaths
-from marksweep.stores.memory import Access, TableJournal, TableSegments, TableStash, TableStore
+from marksweep.stores.memory import (
+    Access,
+    JournalTable,
+    TableJournal,
+    TableSegments,
+    TableStash,
+    TableStore,
+)
 
 __all__ = ["JsonStore"]
 
@@ -78,8 +85,18 @@ class JsonStore(TableStore):
         _, journal = self._access(paths.journal, lambda path, _: JournalFile(path, retention))
         self.segments = TableSegments(*live, self._workspaces)
         self.stash = TableStash(*stash)
+
+        @contextmanager
+        def named_journal(workspace: str) -> Iterator[JournalTable]:
+            """Write to a journal; its entries do not name the workspace, so the live file must."""
+            if workspace != DEFAULT_WORKSPACE and not paths.live(workspace).exists():
+                with live[1](workspace):
+                    pass
+            with journal(workspace) as table:
+                yield table
+
         # A journal is read incrementally, so reading it needs the lock too.
-        self.journal = TableJournal(journal, journal)
+        self.journal = TableJournal(journal, named_journal)
 
     def all_workspaces(self) -> tuple[str, ...]:
         """List the non-empty workspaces, sorted by name."""

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from marksweep.errors import StoreError
-from marksweep.model import Stashed
+from marksweep.model import Entry, Event, Stashed
 from marksweep.stores.base import Stash, Store
 from marksweep.testing.contracts import handles
 from marksweep.testing.contracts.handles import Handles, Opener, segment, stashed
@@ -57,6 +57,8 @@ class StashContract(Handles):
         store.segments.write("live", remove=["a", "b"])
         store.stash.remove("swept", "plan-1", ["a"])
         assert store.all_workspaces() == ()
+        store.journal.append("erased: of 1", Entry(Event.PURGED, handles.NOON, segments=("a",)))
+        assert store.all_workspaces() == ("erased: of 1",)
         assert store.size() >= 0
 
     def test_the_same_plan_and_segment_again_replaces(self, stash: Stash) -> None:
