@@ -20,6 +20,7 @@ import sys
 sys.modules['fcntl'] = None
 import marksweep
 marksweep.tidy; marksweep.Conversation; marksweep.Segments; marksweep.GraphMemory
+import marksweep.stores.graph.falkor
 """
 
 COUNT = """

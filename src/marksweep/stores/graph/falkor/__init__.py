@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from marksweep.stores.graph import reading
 from marksweep.stores.graph.base import Item, Nodes
@@ -19,9 +19,11 @@ from marksweep.stores.graph.falkor.connection import (
     Params,
     Result,
 )
-from marksweep.stores.graph.falkor.server import EmbeddedServer
 from marksweep.stores.graph.rows import Row
 from marksweep.stores.leases import ServerLeases
+
+if TYPE_CHECKING:
+    from marksweep.stores.graph.falkor.server import EmbeddedServer
 
 Given = ParamSpec("Given")
 
@@ -90,6 +92,8 @@ class FalkorGraphStore:
     @classmethod
     def embedded(cls, directory: str | Path) -> FalkorGraphStore:
         """Open a store on a directory, with a server that starts and stops with its users."""
+        from marksweep.stores.graph.falkor.server import EmbeddedServer  # not on Windows
+
         server = EmbeddedServer(directory)
         server.open()
         store = cls(server.url)
