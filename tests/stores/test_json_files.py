@@ -17,9 +17,10 @@ import pytest
 
 from marksweep.errors import StoreCorrupt, StoreError, StoreTooNew
 from marksweep.model import Entry, Event, Hold, Reference
-from marksweep.stores.base import DEFAULT_WORKSPACE
+from marksweep.stores.base import DEFAULT_WORKSPACE, PlanRetention
 from marksweep.stores.json_file import JsonStore
 from marksweep.testing.contracts.handles import HOSTILE_NAMES, NOON, later, segment, stashed
+from marksweep.testing.contracts.journal import shown
 from marksweep.testing.contracts.segments import FULL
 
 
@@ -372,3 +373,16 @@ def test_an_impossible_location_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="A part of the path is a file"):
         JsonStore(tmp_path / "file" / "context.json")
+
+
+def test_a_journal_that_others_replace_again_and_again_is_read_afresh(tmp_path: Path) -> None:
+    """A file system may give the second replacement the inode of the first file."""
+    keep = PlanRetention(plans=3)
+    ours, theirs = (JsonStore(tmp_path / "store.json", retention=keep) for _ in range(2))
+    for number in range(0, 40, 2):
+        ours.journal.append("default", shown(number, NOON))
+        ours.journal.append("default", shown(number + 1, NOON))
+        ours.journal.append("default", Entry(Event.SWEPT, NOON, f"plan-{number}", "ann"))
+        assert theirs.journal.read("default") == ours.journal.read("default")
+    theirs.journal.append("default", Entry(Event.SWEPT, NOON, "last"))
+    assert len(ours.journal.read("default")) == 3 + 20 + 1

@@ -189,13 +189,14 @@ class JournalFile:
             raise
 
     def _replace(self, entries: Sequence[Entry]) -> None:
-        content = _lines(entries)
-        replace_file(self.path, content)
+        lines = _lines(entries)
+        replace_file(self.path, b"".join(lines))
         self._inode = self.path.stat().st_ino
-        self._offset, self._line, self._torn = len(content), len(entries), b""
+        self._offset, self._line, self._torn, self._last = 0, 0, b"", b""
+        self._pass(lines)
 
     def _append(self, entries: Sequence[Entry]) -> None:
-        content = _lines(entries)
+        lines = _lines(entries)
         if self.path.exists():
             check_writable(self.path)
         with open_private(self.path) as file:
@@ -204,7 +205,7 @@ class JournalFile:
                 self._torn = b""
             file.seek(self._offset)
             try:
-                file.write(content)
+                file.write(b"".join(lines))
                 file.flush()
                 os.fsync(file.fileno())
             except OSError:
@@ -213,8 +214,13 @@ class JournalFile:
             self._inode = os.fstat(file.fileno()).st_ino
         if self._offset == 0:
             sync_folder(self.path.parent)
-        self._offset += len(content)
-        self._line += len(entries)
+        self._pass(lines)
+
+    def _pass(self, lines: Sequence[bytes]) -> None:
+        """Note that these lines were read or written."""
+        self._offset += sum(map(len, lines))
+        self._line += len(lines)
+        self._last = lines[-1] if lines else self._last
 
     def _forget(self) -> None:
         self._table = JournalTable(self._retention)
@@ -222,11 +228,14 @@ class JournalFile:
         self._line = 0
         self._inode = 0
         self._torn = b""
+        self._last = b""
+        """The line before the offset: a new file may have the inode of one before it."""
 
     def _read_on(self) -> None:
         with self.path.open("rb") as file:
             found = os.fstat(file.fileno())
-            if found.st_ino != self._inode or found.st_size < self._offset:
+            file.seek(self._offset - len(self._last))
+            if found.st_ino != self._inode or file.read(len(self._last)) != self._last:
                 self._forget()
                 self._inode = found.st_ino
             if found.st_size == self._offset:
@@ -235,7 +244,7 @@ class JournalFile:
             *lines, rest = file.read().split(b"\n")
         for line in lines:
             self._take_in(line)
-            self._offset += len(line) + 1
+            self._pass([line + b"\n"])
         if rest and rest != self._torn:
             log.warning(
                 "%s: line %d was cut off after %d bytes and is skipped. A crash during the write "
@@ -253,9 +262,8 @@ class JournalFile:
             raise StoreCorrupt(
                 f"{self.path}: line {self._line + 1} is not a journal entry: {error}. {SALVAGE}"
             ) from error
-        self._line += 1
         self._table.entries.append(entry)
 
 
-def _lines(entries: Sequence[Entry]) -> bytes:
-    return b"".join(ENTRY.encode(entry) + b"\n" for entry in entries)
+def _lines(entries: Sequence[Entry]) -> list[bytes]:
+    return [ENTRY.encode(entry) + b"\n" for entry in entries]
