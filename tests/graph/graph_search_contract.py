@@ -134,6 +134,8 @@ class SearchContract(OnStore):
         assert hits(GraphQuery(tags=("x", "y"))) == {"alpha one"}
         assert hits(GraphQuery(since=later(days=1))) == {"alpha two"}
         assert "alpha two" not in hits(GraphQuery(until=later(days=1)))
+        without_zone = later(days=1).replace(tzinfo=None)
+        assert hits(GraphQuery(since=without_zone)) == {"alpha two"}
         assert hits(GraphQuery(languages=("go", "rust"))) == {"src2/alpha.go"}
         assert hits(GraphQuery(repository="/repo")) == {"src/alpha.py"}
         assert hits(GraphQuery(path="src")) == {"src/alpha.py"}

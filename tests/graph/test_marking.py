@@ -17,9 +17,9 @@ from marksweep.graph.cross_references import Memories, mark_together
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import GraphContext, GraphHeap, GraphRules
 from marksweep.model import Reference, Segment
+from marksweep.stores.codec import microseconds
 from marksweep.stores.graph.base import MemoryRow, Survey
 from marksweep.stores.graph.nouns import CODE_INDEXER, Kind
-from marksweep.stores.graph.rows import micros
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 from tests.graph.graphs import START, later
 
@@ -29,12 +29,12 @@ NOW = later(days=100)
 def row(key: int, *, stale: bool = False, pinned: bool = False, deleted: bool = False,
         source: str = CODE_INDEXER, read_days_ago: float | None = None, tags: str = "[]",
         age_days: float = 10, content: str = "") -> MemoryRow:  # fmt: skip
-    read = None if read_days_ago is None else micros(NOW - timedelta(days=read_days_ago))
-    created = micros(NOW - timedelta(days=age_days))
+    read = None if read_days_ago is None else microseconds(NOW - timedelta(days=read_days_ago))
+    created = microseconds(NOW - timedelta(days=age_days))
     return MemoryRow(
         key, f"m{key}", source, "/repo", f"/repo/{key}.py", f"{key}.py", content, 1,
         int(stale), int(pinned), "ann" if pinned else "", created, None, read,
-        micros(START) if deleted else None, tags,
+        microseconds(START) if deleted else None, tags,
     )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_all_takes_exactly_what_the_rules_say(survey: Survey) -> None:
         if each.stale
         and not each.pinned
         and each.deleted_us is None
-        and (each.read_us is None or micros(NOW) - each.read_us >= 86_400_000_000)
+        and (each.read_us is None or microseconds(NOW) - each.read_us >= 86_400_000_000)
     }
     owner = dict(zip(survey.chunks, survey.chunk_owners, strict=True))
     staying = {key for key, each in rows.items() if each.deleted_us is None and key not in going}

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, get_type_hints
 import msgspec
 
 from marksweep.search.ranking import Fields, fields
+from marksweep.stores.codec import microseconds
 from marksweep.stores.graph import nouns
 from marksweep.stores.graph.base import (
     EPOCH,
@@ -32,7 +33,6 @@ Cell = str | int | float | None
 Row = tuple[Cell, ...]
 Noun = TypeVar("Noun")
 
-MICROSECOND = timedelta(microseconds=1)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 MEMORY_COLUMNS = (
@@ -70,14 +70,9 @@ def plain(text: str) -> str:
     return text
 
 
-def micros(at: datetime) -> int:
-    """Convert a time to microseconds since 1970."""
-    return (at - EPOCH) // MICROSECOND
-
-
 def micros_or_none(at: datetime | None) -> int | None:
     """Convert a time, if there is one, to microseconds since 1970."""
-    return None if at is None else micros(at)
+    return None if at is None else microseconds(at)
 
 
 def moment(cell: Cell) -> datetime:
@@ -115,7 +110,7 @@ _FORMS: dict[object, tuple[Callable[[Any], Cell], Callable[[Any], Any]]] = {
     str: (plain, lambda cell: str(cell or "")),
     int: (_same, lambda cell: int(cell or 0)),
     bool: (_same, truth),
-    datetime: (micros, moment),
+    datetime: (microseconds, moment),
     datetime | None: (micros_or_none, moment_or_none),
     tuple[str, ...]: (_plain_tags, _tags.decode),
     tuple[int, ...]: (

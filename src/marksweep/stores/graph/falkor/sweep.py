@@ -7,12 +7,13 @@ from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from marksweep.stores.codec import microseconds
 from marksweep.stores.graph.base import Counts, Nodes, Survey
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
 from marksweep.stores.graph.nouns import Kind
 from marksweep.stores.graph.reading import version
-from marksweep.stores.graph.rows import Row, micros, numbers, plain, survey_row
+from marksweep.stores.graph.rows import Row, numbers, plain, survey_row
 
 BATCH_NODES = 1000
 """Nodes per transaction, during which the server answers no other client.
@@ -92,7 +93,7 @@ def soft_delete(
     done: dict[Kind, list[str]] = {kind: [] for kind in Kind}
     for kind in Kind:
         for batch in _batches(nodes.of(kind), BATCH_NODES):
-            given = {"ids": batch, "seen": version, "plan_id": plan_id, "at": micros(at)}
+            given = {"ids": batch, "seen": version, "plan_id": plan_id, "at": microseconds(at)}
             check: Step = (cypher.HIDDEN_BY[kind], {"ids": batch, "plan_id": plan_id})
             _, hidden = db.write(workspace_id, (cypher.HIDE[kind], given), check)
             done[kind] += [str(row[0]) for row in hidden]
@@ -115,7 +116,7 @@ def purge(db: Connection, workspace_id: str, nodes: Nodes, *, before: datetime) 
     """Erase soft-deleted nodes, batch by batch."""
     gone = Nodes()
     for batch in _batches(nodes.memories, PURGE_BATCH // (1 + CHUNKS_EXPECTED)):
-        given = {"ids": batch, "before": micros(before)}
+        given = {"ids": batch, "before": microseconds(before)}
         _, rows = db.write(
             workspace_id, (cypher.PURGE_RELATIONS_OF, given), (cypher.PURGE_MEMORIES, given)
         )
@@ -125,12 +126,12 @@ def purge(db: Connection, workspace_id: str, nodes: Nodes, *, before: datetime) 
     purged = set(gone.chunks)
     left = [each for each in nodes.chunks if each not in purged]
     for batch in _batches(left, PURGE_BATCH):
-        given = {"ids": batch, "before": micros(before)}
+        given = {"ids": batch, "before": microseconds(before)}
         (orphans,) = db.write(workspace_id, (cypher.PURGE_ORPHANS, given))
         gone += Nodes(chunks=_ids(orphans))
         time.sleep(BREATH_SECONDS)
     for batch in _batches(nodes.entities, PURGE_BATCH):
-        given = {"ids": batch, "before": micros(before)}
+        given = {"ids": batch, "before": microseconds(before)}
         (entities,) = db.write(workspace_id, (cypher.PURGE_ENTITIES, given))
         gone += Nodes(entities=_ids(entities))
         time.sleep(BREATH_SECONDS)

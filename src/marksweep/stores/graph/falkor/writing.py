@@ -9,12 +9,13 @@ from datetime import datetime
 from marksweep.errors import NotFound
 from marksweep.search.bm25 import half_point
 from marksweep.search.ranking import K1, MEAN_WORDS
+from marksweep.stores.codec import microseconds
 from marksweep.stores.graph import nouns, rows
 from marksweep.stores.graph.base import Copy, Nodes, Run, Seen, checked
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
 from marksweep.stores.graph.nouns import Memory, Record
-from marksweep.stores.graph.rows import Cell, Row, bare, micros, plain
+from marksweep.stores.graph.rows import Cell, Row, bare, plain
 
 SETTLING: tuple[Step, ...] = tuple((statement, {}) for statement in cypher.SETTLE)
 """Statements that move what was written under an alias to its entity; they need no parameters."""
@@ -189,12 +190,12 @@ def supersede(
     db: Connection, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime
 ) -> int:
     """Mark memories as no longer valid."""
-    return _mark(db, workspace_id, memory_ids, cypher.SUPERSEDE, by=plain(by), at=micros(at))
+    return _mark(db, workspace_id, memory_ids, cypher.SUPERSEDE, by=plain(by), at=microseconds(at))
 
 
 def touch(db: Connection, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
     """Record that memories were read."""
-    return _mark(db, workspace_id, memory_ids, cypher.TOUCH, at=micros(at))
+    return _mark(db, workspace_id, memory_ids, cypher.TOUCH, at=microseconds(at))
 
 
 def mark_stale(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
@@ -208,7 +209,7 @@ def begin_run(db: Connection, workspace_id: str, run: Run) -> None:
         "id": run.run_id,
         "repository": plain(run.repository),
         "filter": plain(run.filter),
-        "started_at": micros(run.started_at),
+        "started_at": microseconds(run.started_at),
     }
     db.write(workspace_id, (cypher.BEGIN_RUN, given))
 
@@ -223,7 +224,7 @@ def stamp(
         workspace_id,
         (cypher.SHOW_ENTITIES_OF_MEMORIES, {"ids": ids}),
         (cypher.SHOW_CHUNKS_OF_MEMORIES, {"ids": ids}),
-        (cypher.STAMP, {"rows": stamped, "run": run_id, "at": micros(at)}),
+        (cypher.STAMP, {"rows": stamped, "run": run_id, "at": microseconds(at)}),
     )
 
 
@@ -237,7 +238,7 @@ def finish_run(
     stale, _ = db.write(
         workspace_id,
         (cypher.FINISH_STALE, given),
-        (cypher.END_RUN, {"id": run_id, "at": micros(at)}),
+        (cypher.END_RUN, {"id": run_id, "at": microseconds(at)}),
     )
     count = int(stale[0][0] or 0) if stale else 0
     db.write(workspace_id, (cypher.COUNT_STALE, {"id": run_id, "stale": count}))

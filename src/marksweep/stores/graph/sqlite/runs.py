@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from marksweep.errors import NotFound
+from marksweep.stores.codec import microseconds
 from marksweep.stores.graph.base import Nodes, Run, Seen
 from marksweep.stores.graph.nouns import CODE_INDEXER
-from marksweep.stores.graph.rows import micros, plain, run_of
+from marksweep.stores.graph.rows import plain, run_of
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import Change
 from marksweep.stores.graph.sqlite.sweep import revive
@@ -24,7 +25,7 @@ def begin_run(db: sqlite3.Connection, workspace_id: str, run: Run) -> None:
         run=run.run_id,
         repository=plain(run.repository),
         filter=plain(run.filter),
-        at=micros(run.started_at),
+        at=microseconds(run.started_at),
     )
 
 
@@ -38,7 +39,7 @@ def stamp(
         row = change.run(
             sql.STAMP,
             run=run_id,
-            at=micros(at),
+            at=microseconds(at),
             id=plain(each.memory_id),
             size=each.size,
             mtime_ns=each.mtime_ns,
@@ -61,7 +62,7 @@ def finish_run(
     stale = change.run(
         sql.FINISH_STALE, ids=scope, run=run_id, repository=root, source=CODE_INDEXER
     ).rowcount
-    change.run(sql.END_RUN, run=run_id, repository=root, at=micros(at), stale=stale)
+    change.run(sql.END_RUN, run=run_id, repository=root, at=microseconds(at), stale=stale)
     return run_of(change.run(sql.RUN, run=run_id).fetchone())
 
 

@@ -7,9 +7,10 @@ from array import array
 from collections.abc import Sequence
 from datetime import datetime
 
+from marksweep.stores.codec import microseconds
 from marksweep.stores.graph.base import Counts, Nodes, Survey
 from marksweep.stores.graph.nouns import Kind
-from marksweep.stores.graph.rows import micros, numbers, survey_row
+from marksweep.stores.graph.rows import numbers, survey_row
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import Change, as_json, number
 from marksweep.stores.graph.sqlite.writing import drop_chunks, drop_entities, drop_memories
@@ -70,7 +71,7 @@ def soft_delete(
     done = []
     for kind in Kind:
         ids = nodes.of(kind)
-        change.run(sql.HIDE[kind], ids=ids, seen=version, plan_id=plan_id, at=micros(at))
+        change.run(sql.HIDE[kind], ids=ids, seen=version, plan_id=plan_id, at=microseconds(at))
         done.append(_ids(change.run(sql.HIDDEN_BY[kind], ids=ids, plan_id=plan_id)))
     return Nodes(*done)
 
@@ -98,7 +99,7 @@ def purge(
     """Erase soft-deleted nodes of one kind: memories with their chunks, chunks that no memory has,
     entities that no memory's chunk mentions."""
     change = Change(db, workspace_id)
-    rows = change.run(sql.PURGEABLE[kind], ids=ids, before=micros(before)).fetchall()
+    rows = change.run(sql.PURGEABLE[kind], ids=ids, before=microseconds(before)).fetchall()
     keys, gone = [each for each, _ in rows], tuple(node_id for _, node_id in rows)
     match kind:
         case Kind.MEMORY:

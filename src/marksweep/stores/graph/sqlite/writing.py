@@ -8,6 +8,7 @@ from datetime import datetime
 
 import msgspec
 
+from marksweep.stores.codec import microseconds
 from marksweep.stores.graph.base import Copy, Nodes, checked
 from marksweep.stores.graph.nouns import (
     Alias,
@@ -26,7 +27,6 @@ from marksweep.stores.graph.rows import (
     entity_row,
     fields_of,
     memory_row,
-    micros,
     plain,
     relation_row,
 )
@@ -267,11 +267,11 @@ def supersede(
 ) -> int:
     """Mark memories as no longer valid."""
     change = Change(db, workspace_id)
-    return change.run(sql.SUPERSEDE, ids=memory_ids, by=plain(by), at=micros(at)).rowcount
+    return change.run(sql.SUPERSEDE, ids=memory_ids, by=plain(by), at=microseconds(at)).rowcount
 
 
 def touch(
     db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], at: datetime
 ) -> int:
     """Record that memories were read."""
-    return Change(db, workspace_id).run(sql.TOUCH, ids=memory_ids, at=micros(at)).rowcount
+    return Change(db, workspace_id).run(sql.TOUCH, ids=memory_ids, at=microseconds(at)).rowcount
