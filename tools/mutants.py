@@ -82,6 +82,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "dialects/base.py": ("tests/dialects/test_transcripts.py", *PROVIDERS, CONVERSATION),
     "dialects/enveloped.py": ("tests/dialects/test_transcripts.py",),
     "cli/transcripts.py": (f"{FILES}::TestLinksAndModes", f"{FILES}::TestConcurrentWriters"),
+    "stores/files.py": (f"{FILES}::TestLinksAndModes", f"{FILES}::TestConcurrentWriters"),
+    "stores/json_file/": ("tests/stores/test_json_files.py",),
 }
 """The tests that must catch the mutants of a file, by path prefix; the longest prefix counts."""
 
@@ -979,9 +981,15 @@ MUTANTS = (
     ),
     Mutant(
         "files: a temporary file is left behind",
-        "cli/transcripts.py",
-        "            draft.unlink(missing_ok=True)",
-        "            pass",
+        "stores/files.py",
+        "    finally:\n        draft.unlink(missing_ok=True)",
+        "    finally:\n        pass",
+    ),
+    Mutant(
+        "files: a journal is recognised by its inode alone",
+        "stores/json_file/files.py",
+        " or file.read(len(self._last)) != self._last",
+        "",
     ),
 )
 

@@ -18,6 +18,7 @@ import pytest
 
 from marksweep.cli import transcripts
 from marksweep.errors import Refused
+from marksweep.stores.files import Stamp
 from tests.cli.support import history, run
 
 LATIN_1 = b'{"role": "user", "content": "caf\xe9"}'
@@ -251,7 +252,7 @@ class TestConcurrentWriters:
         loaded = transcripts.load(str(session))
         swap_in = transcripts._swap_in
 
-        def late_swap(draft: Path, path: Path, original: Path, stamp: transcripts.Stamp) -> None:
+        def late_swap(draft: Path, path: Path, original: Path, stamp: Stamp) -> None:
             swap = Path.replace
 
             def replace_after_a_line(self: Path, target: Path) -> Path:

@@ -113,7 +113,7 @@ def test_a_row_that_cannot_be_read_is_named_as_damage(path: Path, store: SqliteS
 def test_a_full_disk_is_reported_and_nothing_is_changed(store: SqliteStore) -> None:
     store.stash.put("w", [stashed("kept")])
     before = store.segments.write("w", put=[segment("kept")])
-    with store._file.asking() as database:
+    with store._file.reading() as database:
         pass
     pages = database.execute("PRAGMA page_count").fetchone()[0]
     database.execute(f"PRAGMA max_page_count = {pages + 4}")
@@ -221,7 +221,7 @@ def test_an_intent_reaches_the_disk_at_once_and_what_closes_it_with_the_next(
     store: SqliteStore,
 ) -> None:
     done: list[str] = []
-    with store._file.asking() as database:
+    with store._file.reading() as database:
         database.set_trace_callback(done.append)
     store.journal.append("w", Entry(Event.SWEEPING, NOON, "plan-1"))
     assert SYNC_AT_COMMIT in done
@@ -247,11 +247,11 @@ def test_forgotten_removals_make_a_reader_start_over(
 def test_asking_for_changes_when_there_are_none_reads_no_segment(store: SqliteStore) -> None:
     version = store.segments.write("w", put=[segment("s", "some text")])
     done: list[str] = []
-    with store._file.asking() as database:
+    with store._file.reading() as database:
         database.set_trace_callback(done.append)
     assert store.segments.changes("w", version).put == ()
     assert [each for each in done if "FROM segments" in each] == []
-    assert len(done) == 1
+    assert len([each for each in done if "SELECT" in each]) == 1
     assert store.segments.changes("w").complete
     assert [each for each in done if "FROM segments" in each] != []
 

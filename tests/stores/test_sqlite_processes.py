@@ -29,12 +29,12 @@ def store(path: Path) -> Iterator[SqliteStore]:
 
 def test_a_forked_child_uses_its_own_connection(store: SqliteStore) -> None:
     store.segments.write("w", put=[segment("parent")])
-    with store._file.asking() as parents:
+    with store._file.reading() as parents:
         pass
 
     def work() -> None:
         store.segments.write("w", put=[segment("child")])
-        with store._file.asking() as own:
+        with store._file.reading() as own:
             assert own is not parents
 
     child = multiprocessing.get_context("fork").Process(target=work)

@@ -10,7 +10,6 @@ file is refused where the system shows who has it open: on Linux, for processes 
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
@@ -26,26 +25,12 @@ from marksweep.errors import BadInput, NotFound, Refused
 from marksweep.reading import Reading
 from marksweep.settings import Conversation
 from marksweep.sizes import Size
-from marksweep.stores.files import DRAFT, open_new, sync_folder
+from marksweep.stores.files import Stamp, draft_of, sync_folder
 
 STDIN = "-"
 
 PROCESSES = Path("/proc")
 """Where Linux shows which process has which file open."""
-
-
-class Stamp(msgspec.Struct, frozen=True):
-    """The state of a file when it was read: its identity, size and time of change."""
-
-    device: int
-    inode: int
-    size: int
-    modified_ns: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> Stamp:
-        """Take what matters from a file's status."""
-        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -103,30 +88,17 @@ def save(path: Path, data: bytes) -> None:
     """Write a file whole or not at all. A link is followed; the mode and owner of a file stay."""
     try:
         target = _behind_links(path)
-        _draft(target, data).replace(target)
+        with draft_of(target, data) as draft:
+            if target.exists():
+                _make_alike(draft, target.stat())
+            draft.replace(target)
         sync_folder(target.parent)
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}. Name another file.") from error
 
 
-def _draft(path: Path, data: bytes) -> Path:
-    """Write what is to take the place of a file, with the mode and owner of that file."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{DRAFT}")
-    out = open_new(draft)
-    try:
-        with out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        if path.exists():
-            _make_alike(draft, path.stat())
-    except BaseException:
-        draft.unlink()
-        raise
-    return draft
-
-
 def _make_alike(draft: Path, wanted: os.stat_result) -> None:
+    """Give a draft the mode and owner of the file that it replaces."""
     made = draft.stat()
     if (made.st_uid, made.st_gid) != (wanted.st_uid, wanted.st_gid):
         os.chown(draft, wanted.st_uid, wanted.st_gid)
@@ -147,12 +119,10 @@ def replace(loaded: Loaded, data: bytes) -> int:
     original = path.with_name(path.name + ".orig")
     _refuse_if_open(path)
     try:
-        draft = _draft(path, data)
-        try:
+        with draft_of(path, data) as draft:
+            _make_alike(draft, path.stat())
             _link(path, original)
             _swap_in(draft, path, original, stamp)
-        finally:
-            draft.unlink(missing_ok=True)
         arrived = _arrived(original, stamp, is_lines=loaded.transcript.is_lines)
         if arrived is None:
             original.replace(path)

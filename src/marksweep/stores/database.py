@@ -114,20 +114,14 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Run several reads on one snapshot of the file."""
-        with self.asking() as database:
+        """Read from one snapshot of the file."""
+        with self._errors(), self._readers.borrowed() as database:
             database.execute(BEGIN_READING)
             try:
                 yield database
             finally:
                 if database.in_transaction:
                     database.rollback()
-
-    @contextmanager
-    def asking(self) -> Iterator[sqlite3.Connection]:
-        """Run one read statement; it sees one snapshot of the file."""
-        with self._errors(), self._readers.borrowed() as database:
-            yield database
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

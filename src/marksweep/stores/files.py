@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from marksweep.errors import StoreBusy, StoreError
 
@@ -43,6 +43,20 @@ LOCK_TIMEOUT = 10.0
 
 POLL_SECONDS = 0.005
 """Seconds between attempts to take a held lock. Lower starts sooner and costs more."""
+
+
+class Stamp(NamedTuple):
+    """Identifies a state of a file: another one differs, except within a tick of the clock."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Stamp:
+        """Take what matters from a file's status."""
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def make_folder(folder: Path) -> None:
@@ -150,17 +164,23 @@ def replace_file(path: Path, content: bytes) -> None:
         check_writable(path)
     for left in drafts(path):
         left.unlink(missing_ok=True)
+    with draft_of(path, content) as draft:
+        draft.replace(path)
+    sync_folder(path.parent)
+
+
+@contextmanager
+def draft_of(path: Path, content: bytes) -> Iterator[Path]:
+    """Write what is to replace a file, durably and beside it; delete it if it does not."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{DRAFT}")
     try:
         with open_new(draft) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
+        yield draft
+    finally:
         draft.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
 
 
 def drafts(path: Path) -> tuple[Path, ...]:

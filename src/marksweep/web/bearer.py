@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from marksweep.errors import BadInput
+from marksweep.stores.files import Stamp
 
 TOKEN = "MARKSWEEP_TOKEN"  # noqa: S105 - the variable's name
 """The environment variable that may hold the token; otherwise one is generated at every start."""
@@ -25,9 +26,6 @@ UNSETTLED_NS = 100_000_000
 """Nanoseconds after a change in which another change may leave the same stamp."""
 
 logger = logging.getLogger(__name__)
-
-Stamp = tuple[int, int, int]
-"""Identifies one state of a file: inode, size, modification time."""
 
 
 def token_of_environment() -> str:
@@ -75,7 +73,7 @@ class BearerTokens:
             body = file.read_bytes()
             # A file that just changed may change again within one tick of the file system's clock.
             settled = time.time_ns() - found.st_mtime_ns > UNSETTLED_NS
-            self._seen = _stamp(found) if settled else None
+            self._seen = Stamp.of(found) if settled else None
             return msgspec.json.decode(body, type=dict[str, list[str]])
         except (OSError, msgspec.DecodeError) as error:
             raise BadInput(
@@ -101,7 +99,7 @@ class BearerTokens:
         if self._file is None:
             return
         try:
-            if _stamp(self._file.stat()) == self._seen:
+            if Stamp.of(self._file.stat()) == self._seen:
                 return
             self._take({**self._read(self._file), **self._fixed})
         except FileNotFoundError:
@@ -125,10 +123,6 @@ class BearerTokens:
             if hmac.compare_digest(known, wanted):
                 found = names
         return found
-
-
-def _stamp(found: os.stat_result) -> Stamp:
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def digest(token: str) -> str:

@@ -18,6 +18,7 @@ from marksweep.model import Entry, Segment, Stashed
 from marksweep.stores.base import PlanRetention
 from marksweep.stores.codec import ENTRY
 from marksweep.stores.files import (
+    Stamp,
     check_writable,
     open_private,
     replace_file,
@@ -39,21 +40,21 @@ log = logging.getLogger(__name__)
 
 _HEADER = 64
 
-Stamp = tuple[int, int, int, bytes]
-"""Identifies a state of a file: inode, size, modification time, and the first bytes.
+Version = tuple[Stamp, bytes]
+"""Identifies a state of a file, by its first bytes too.
 
-The first bytes hold the version: two writes in one tick of the file system's clock may be equal
-in all the rest.
+These hold the version: two writes in one tick of the file system's clock may be equal in all the
+rest.
 """
 
 Table = TypeVar("Table", LiveTable, StashTable)
 
 
-def _stamp(path: Path) -> Stamp | None:
+def _version(path: Path) -> Version | None:
     try:
-        found = path.stat()
+        found = Stamp.of(path.stat())
         with path.open("rb") as file:
-            return found.st_ino, found.st_size, found.st_mtime_ns, file.read(_HEADER)
+            return found, file.read(_HEADER)
     except FileNotFoundError:
         return None
 
@@ -65,18 +66,18 @@ class DocumentFile(Generic[Table]):
         self.path = path
         self._workspace = workspace
         self._table: Table | None = None
-        self._seen: Stamp | None = None
+        self._seen: Version | None = None
         self._texts: dict[int, tuple[Segment | Stashed, bytes]] = {}
         """What is in the file, by identity: formatting it again would take most of a write."""
 
     def table(self) -> Table:
         """Return the table, up to date with the file. A missing file reads as empty."""
         try:
-            stamp = _stamp(self.path)
-            if self._table is None or stamp != self._seen:
-                found = parse(self.path, self.path.read_bytes()) if stamp else Document([])
+            version = _version(self.path)
+            if self._table is None or version != self._seen:
+                found = parse(self.path, self.path.read_bytes()) if version else Document([])
                 self._table = self._loaded(found, self._table)
-                self._seen = stamp
+                self._seen = version
         except OSError as error:
             raise unusable(self.path, error) from error
         return self._table
@@ -103,7 +104,7 @@ class DocumentFile(Generic[Table]):
         written = (text for _, text in texts.values())
         try:
             replace_file(self.path, write_document(table.version, self._workspace, written))
-            self._seen = _stamp(self.path)
+            self._seen = _version(self.path)
         except OSError as error:
             raise unusable(self.path, error) from error
         self._texts = texts

@@ -60,7 +60,7 @@ class SqliteStore:
 
     def all_workspaces(self) -> tuple[str, ...]:
         """List the non-empty workspaces, sorted by name."""
-        with self._file.asking() as database:
+        with self._file.reading() as database:
             found = database.execute(sql.HELD_WORKSPACES).fetchall()
         return tuple(sorted(unbind(name) for (name,) in found))
 

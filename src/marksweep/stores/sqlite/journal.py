@@ -68,7 +68,7 @@ class SqliteJournal:
             values.append(bind(plan_id))
         statement = sql.READ_ENTRIES.format(filters=" ".join(clauses))
         most = -1 if limit is None else max(0, limit)
-        with self._file.asking() as database:
+        with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
             found = database.execute(statement, (place.number, *values, most)).fetchall()
         return self._read([body for (body,) in found])
@@ -77,7 +77,7 @@ class SqliteJournal:
         """Read all entries, oldest first, in batches."""
         after = 0
         while True:
-            with self._file.asking() as database:
+            with self._file.reading() as database:
                 place = columns.find_workspace(database, workspace)
                 span = (place.number, after, sql.PAGE_ROWS)
                 rows = database.execute(sql.ENTRIES_FROM, span).fetchall()
@@ -102,7 +102,7 @@ class SqliteJournal:
 
     def size(self, workspace: str) -> JournalSize:
         """Return the size of the journal."""
-        with self._file.asking() as database:
+        with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
             return JournalSize(*database.execute(sql.JOURNAL_SIZE, (place.number,)).fetchone())
 

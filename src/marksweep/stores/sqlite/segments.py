@@ -25,12 +25,10 @@ class SqliteSegments:
 
     def changes(self, workspace: str, since: int = 0) -> Changes:
         """Return changes after version `since`, or everything if it is 0."""
-        with self._file.asking() as database:
+        with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
             if since == place.version > 0:
                 return Changes(since)
-        with self._file.reading() as database:
-            place = columns.find_workspace(database, workspace)
             if since <= 0 or since < place.floor or since > place.version:
                 bodies = database.execute(sql.LIVE_SEGMENTS, place.rows).fetchall()
                 return Changes(place.version, self._read(bodies), complete=True)
@@ -67,7 +65,7 @@ class SqliteSegments:
 
     def workspaces(self) -> tuple[str, ...]:
         """List the workspaces with live segments, sorted by name."""
-        with self._file.asking() as database:
+        with self._file.reading() as database:
             names = database.execute(sql.LIVE_WORKSPACES).fetchall()
         return tuple(sorted(columns.unbind(name) for (name,) in names))
 

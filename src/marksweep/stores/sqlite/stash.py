@@ -57,7 +57,7 @@ class SqliteStash:
 
     def of_plan(self, workspace: str, plan_id: str) -> tuple[Stashed, ...]:
         """Fetch what a plan swept, in heap order."""
-        with self._file.asking() as database:
+        with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
             span = (place.number, bind(plan_id))
             found = database.execute(sql.STASHED_OF_PLAN, span).fetchall()
@@ -80,11 +80,11 @@ class SqliteStash:
 
     def entries(self, workspace: str) -> Iterator[Stashed]:
         """Read all entries, oldest first, in batches."""
-        with self._file.asking() as database:
+        with self._file.reading() as database:
             first, last = columns.find_workspace(database, workspace).rows
         after = first - 1
         while True:
-            with self._file.asking() as database:
+            with self._file.reading() as database:
                 rows = database.execute(sql.STASHED_FROM, (after, last, sql.PAGE_ROWS)).fetchall()
             if not rows:
                 return
@@ -93,7 +93,7 @@ class SqliteStash:
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, oldest first."""
-        with self._file.asking() as database:
+        with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
             span = (place.number, microseconds(now))
             found = database.execute(sql.EXPIRED, span).fetchall()
@@ -101,7 +101,7 @@ class SqliteStash:
 
     def count(self, workspace: str, most: int = sys.maxsize) -> int:
         """Count the entries, up to `most`."""
-        with self._file.asking() as database:
+        with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
             (count,) = database.execute(sql.COUNT_STASHED, (*place.rows, most)).fetchone()
         return int(count)
