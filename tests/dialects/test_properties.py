@@ -14,7 +14,8 @@ from marksweep.dialects import dialect_named, read, repair, validate, written
 from marksweep.dialects.history import rewritten
 from marksweep.heaps.forms import ProviderForm
 from marksweep.messages import Role
-from marksweep.testing.histories import broken, render_script, scripts, valid
+from marksweep.testing.histories import render_script, scripts, valid
+from tests.broken_histories import broken
 from tests.dialects.masked import with_text
 from tests.dialects.units import units, without
 

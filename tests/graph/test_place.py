@@ -39,14 +39,13 @@ def test_the_graph_lies_beside_the_store_unless_the_settings_say_otherwise(
     settings = Settings(store=Store(location=store), memory=Memory(location=memory))
     where = place_of(settings, "p")
     assert (where.graph, where.backups) == (graph, Path(backups))
-    assert place_of(Settings(memory=settings.memory), "p", store=store) == where
 
 
 def test_a_store_that_is_a_folder_has_its_graph_inside(tmp_path: Path) -> None:
     (tmp_path / "store.d").mkdir()
     folder = str(tmp_path / "store.d")
     expected = ProjectPaths(folder, folder, tmp_path / "store.d" / "backups")
-    assert place_of(Settings(), tmp_path, store="store.d") == expected
+    assert place_of(Settings(store=Store(location="store.d")), tmp_path) == expected
 
 
 def test_the_command_line_the_server_and_the_library_find_one_memory(

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marksweep.dialects import validate
-from marksweep.testing.histories import broken, valid
+from marksweep.testing.histories import valid
+from tests.broken_histories import broken
 from tests.laws.talking import (
     conversation,
     dialects,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from marksweep.dialects import validate
 from marksweep.errors import NotFound
 from marksweep.stores.memory import MemoryStore
-from marksweep.testing.histories import broken, valid
+from marksweep.testing.histories import valid
+from tests.broken_histories import broken
 from tests.laws.talking import (
     another,
     conversation,

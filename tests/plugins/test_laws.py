@@ -15,7 +15,8 @@ from marksweep.ledger import InstructionBudget
 from marksweep.messages import Message, Role
 from marksweep.plugins import GCConfig, GCResult, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
-from marksweep.testing.histories import broken, valid
+from marksweep.testing.histories import valid
+from tests.broken_histories import broken
 from tests.plugins.histories import ids
 
 DIALECTS = ["openai_chat", "openai_responses", "anthropic", "gemini"]

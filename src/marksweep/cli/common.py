@@ -145,19 +145,19 @@ class CommandContext(NamedTuple):
         context = Segments(self.store, workspace=self.workspace, settings=found, actor="cli")
         click.get_current_context().call_on_close(context.close)
         if found.memory.keeps_segments:
-            with self.memory(self.store or "") as (memory, _):
+            with self.memory() as (memory, _):
                 context.keep(memory.cited_segments(workspace_id=context.workspace))
         if at != FocusArgs():
             context.focus(**at._asdict())
         return context
 
     @contextmanager
-    def memory(self, store: str = "") -> Iterator[tuple[KnowledgeGraph, str]]:
+    def memory(self) -> Iterator[tuple[KnowledgeGraph, str]]:
         """Open the project's memory, and name the workspace of it that is meant."""
         from marksweep.graph.memory import KnowledgeGraph
 
         found = self.settings()
-        opened = KnowledgeGraph.open(settings=found, store=store, actor="cli")
+        opened = KnowledgeGraph.open(settings=found, actor="cli")
         with closing(opened):
             yield opened, self.workspace or found.store.workspace
 

@@ -98,7 +98,7 @@ def _transcript(transcript: str, limit: int | None, cli: CommandContext) -> Heap
 def _stored(limit: int | None, cli: CommandContext, at: FocusArgs) -> Heaps:
     """Return what is in the store, which is closed with the command."""
     settings = cli.settings()
-    memory = KnowledgeGraph.open(settings=settings, store=cli.store or "", actor="web")
+    memory = KnowledgeGraph.open(settings=settings, actor="web")
     click.get_current_context().call_on_close(memory.close)
 
     def focus(segments: Segments) -> None:

@@ -116,15 +116,11 @@ class KnowledgeGraph:
         project: str | Path = ".",
         *,
         settings: Settings | None = None,
-        store: str = "",
         actor: str = ACTOR,
     ) -> KnowledgeGraph:
-        """Open the memory of the project in a folder, where its settings say.
-
-        `store` takes the place of the store that the settings name.
-        """
+        """Open the memory of the project in a folder, where its settings say."""
         found = load_settings(project) if settings is None else settings
-        place = place_of(found, project, store=store)
+        place = place_of(found, project)
         return cls(
             open_graph(place.graph),
             open_store(place.store, found.store.retention),

@@ -25,14 +25,14 @@ class ProjectPaths(msgspec.Struct, frozen=True):
     backups: Path
 
 
-def place_of(settings: Settings, project: str | Path = ".", *, store: str = "") -> ProjectPaths:
-    """Find a project's places; `store` replaces the one in the settings.
+def place_of(settings: Settings, project: str | Path = ".") -> ProjectPaths:
+    """Find a project's places.
 
     The graph is beside the store unless the settings say otherwise, and beside the settings if
     the store is not a file. Relative paths are taken from the project.
     """
     folder = Path(project)
-    where = within(folder, store or settings.store.location)
+    where = within(folder, settings.store.location)
     beside = folder / FOLDER
     if not split_scheme(where)[0]:
         file = Path(where)

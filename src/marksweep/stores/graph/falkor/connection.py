@@ -14,9 +14,20 @@ import msgspec
 
 from marksweep.errors import StoreError, StoreTooNew, not_a_url
 from marksweep.stores.graph.falkor import statements as cypher
-from marksweep.stores.graph.falkor.driver import FalkorDB, NoBackoff, Retry, redis_errors
 from marksweep.stores.graph.reading import Statements
 from marksweep.stores.graph.rows import Row
+
+try:
+    from falkordb import FalkorDB  # type: ignore[import-untyped]
+    from redis import exceptions as redis_errors
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+except ImportError as missing:
+    raise StoreError(
+        "a FalkorDB store needs the package falkordb: install marksweep[falkordb]."
+    ) from missing
+
+__all__ = ["Connection", "FalkorDB", "redis_errors"]
 
 Params = Mapping[str, object]
 Step = tuple[str, Params]

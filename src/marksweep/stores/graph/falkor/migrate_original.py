@@ -16,7 +16,7 @@ import msgspec
 
 from marksweep.errors import StoreError
 from marksweep.stores.graph.base import GraphStore, Item
-from marksweep.stores.graph.falkor.driver import FalkorDB, redis_errors
+from marksweep.stores.graph.falkor.connection import FalkorDB, redis_errors
 from marksweep.stores.graph.nouns import (
     DEFAULT_WORKSPACE,
     Chunk,
