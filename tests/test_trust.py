@@ -108,6 +108,34 @@ def test_a_link_that_leads_out_of_the_project_is_refused_without_any_settings(
         load_settings(project, environment={})
 
 
+@pytest.mark.parametrize(
+    ("location", "link"),
+    [
+        (".marksweep/store.db", ".marksweep/backups"),
+        (".marksweep/context.json", ".marksweep/context.journal.jsonl"),
+        ("data/set.json", "data/set@other-0123456789abcdef.stash.json"),
+        ("data/set.db", "data/backups"),
+        ("json:data", "data/context.journal.jsonl"),
+        ("falkordb:data", "data/appendonlydir"),
+    ],
+)
+def test_a_link_beside_a_store_that_leads_out_of_the_project_is_refused(
+    project: Path, tmp_path: Path, location: str, link: str
+) -> None:
+    (project / "data").mkdir()
+    (project / "data" / "linked").symlink_to(tmp_path / "not ours")
+    (project / ".marksweep" / "profiles").symlink_to(tmp_path / "the user's")
+    key = "memory.location" if location.startswith("falkordb") else "store.location"
+    say(project, key, location)
+    if not location.startswith("falkordb"):
+        assert load_settings(project, environment={})
+    (project / link).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NotTrusted, match="elsewhere"):
+        load_settings(project, environment={})
+    agree(project_claims(project), NOW)
+    assert load_settings(project, environment={})
+
+
 def test_a_project_reached_by_a_link_is_still_itself(project: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(project)
     assert load_settings(tmp_path / "link", environment={})

@@ -8,11 +8,8 @@ import msgspec
 
 from marksweep.settings import Settings
 from marksweep.settings.layers import FOLDER
-from marksweep.stores.location import within
+from marksweep.stores.location import BACKUPS, within
 from marksweep.urls import split_scheme
-
-BACKUPS = "backups"
-"""The folder of backups, beside the graph's file."""
 
 
 class ProjectPaths(msgspec.Struct, frozen=True):

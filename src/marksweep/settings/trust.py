@@ -21,8 +21,15 @@ import msgspec
 
 from marksweep.errors import BadInput, NotTrusted
 from marksweep.paths import expanded, read_config
-from marksweep.stores.files import FileLock, make_folder, replace_file, unusable
-from marksweep.stores.location import GRAPH_FILE, STORE_FILE, path_in
+from marksweep.stores.files import (
+    PROJECT_FOLDER,
+    USERS_OWN,
+    FileLock,
+    make_folder,
+    replace_file,
+    unusable,
+)
+from marksweep.stores.location import BACKUPS, GRAPH_FILE, JSON_FILE, STORE_FILE, path_in
 from marksweep.urls import redacted, split_scheme
 
 FILE = "trust.json"
@@ -130,12 +137,21 @@ def _target(root: Path, location: str) -> str:
     if path is None:
         return "" if _LOOPBACK.fullmatch(location) or location == "memory:" else location
     whole = root / expanded(path)
-    folder = whole.parent if whole.suffix and not whole.is_dir() else whole
-    for each in (whole, folder / STORE_FILE, folder / GRAPH_FILE):
-        found = each.resolve()
-        if not found.is_relative_to(root):
-            return str(found)
-    return ""
+    is_file = bool(whole.suffix) and not whole.is_dir()
+    folder, main = (whole.parent, whole) if is_file else (whole, Path(JSON_FILE))
+    is_ours = folder.name == PROJECT_FOLDER or split_scheme(location)[0] == "falkordb"
+    names = ("",) if is_ours else (main.stem, STORE_FILE, GRAPH_FILE, BACKUPS)
+    links = (each for each in _links_in(folder, root) if each.name.startswith(names))
+    found = dict.fromkeys(each.resolve() for each in (whole, *links))
+    return " and ".join(str(each) for each in found if not each.is_relative_to(root))
+
+
+def _links_in(folder: Path, root: Path) -> list[Path]:
+    """List the links in a folder of a project, except for files that users write."""
+    if not folder.resolve().is_relative_to(root) or not folder.is_dir():
+        return []
+    found = (each for each in sorted(folder.iterdir()) if each.is_symlink())
+    return [each for each in found if each.name not in USERS_OWN]
 
 
 def _agreements() -> list[Agreement]:

@@ -29,6 +29,12 @@ STORE_FILE = "marksweep.db"
 GRAPH_FILE = "graph.db"
 """The database in a folder that is given as a graph."""
 
+JSON_FILE = "context.json"
+"""The main file in a folder that is given as a store of JSON files."""
+
+BACKUPS = "backups"
+"""The folder of a graph's backups, beside it or beside the store."""
+
 FALKORDB = {"falkordb": "redis", "falkordbs": "rediss"}
 """Schemes of a FalkorDB server's URL, and the client's names for them."""
 

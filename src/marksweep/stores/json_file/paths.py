@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from marksweep.stores.base import DEFAULT_WORKSPACE
-
-IN_FOLDER = "context.json"
-"""Name of the main file in a store given as a folder."""
+from marksweep.stores.location import JSON_FILE
 
 _READABLE = 40
 _DIGEST = 16
@@ -23,7 +21,7 @@ class StorePaths:
 
     def __init__(self, path: Path) -> None:
         in_folder = path.is_dir() or not path.suffix
-        self.main = path / IN_FOLDER if in_folder else path
+        self.main = path / JSON_FILE if in_folder else path
         self.folder = self.main.parent
 
     def live(self, workspace: str) -> Path:
