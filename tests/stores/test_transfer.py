@@ -21,10 +21,15 @@ from marksweep.errors import BadInput, NotFound, Refused, StoreCorrupt, StoreToo
 from marksweep.model import Entry, Event
 from marksweep.segments import Segments
 from marksweep.stores.base import DEFAULT_WORKSPACE, Store
-from marksweep.stores.checked_lines import read_items
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.open import open_store
-from marksweep.stores.transfer import WorkspaceCounts, export_store, import_store, verify_store
+from marksweep.stores.transfer import (
+    FORMAT,
+    WorkspaceCounts,
+    export_store,
+    import_store,
+    verify_store,
+)
 from marksweep.testing.builders import segment
 from marksweep.testing.contracts.handles import stashed
 from marksweep.testing.faults import FaultyStore
@@ -86,8 +91,8 @@ def fill(store: Store) -> None:
     store.journal.append("graph:w", Entry(Event.SWEEPING, NOW, plan_id="p", plan=plan))
 
 
-def items(path: Path) -> list[bytes]:
-    return list(read_items(path))
+def items(path: Path) -> list[tuple[str, object]]:
+    return list(FORMAT.items(path))
 
 
 @pytest.mark.parametrize(
@@ -249,12 +254,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from marksweep.stores import checked_lines, transfer
 from marksweep.stores.open import open_store
-written = checked_lines.LineWriter.add_line
-def add_line(self, encoded):
-    written(self, encoded)
+written = checked_lines.LineWriter.add
+def add(self, item):
+    written(self, item)
     if self.items == 20:
         os.kill(os.getpid(), signal.SIGKILL)
-checked_lines.LineWriter.add_line = add_line
+checked_lines.LineWriter.add = add
 transfer.export_store(open_store(sys.argv[1]), Path(sys.argv[2]), datetime.now(UTC))
 """
 

@@ -22,7 +22,7 @@ from marksweep.cli.common import (
 )
 from marksweep.cli.common import command as make_command
 from marksweep.errors import Refused
-from marksweep.graph.backup import BackupInfo, header_of
+from marksweep.graph.backup import FORMAT, BackupInfo
 from marksweep.graph.roots import Root
 from marksweep.model import Plan
 from marksweep.stores.location import server_url
@@ -129,7 +129,7 @@ def import_(path: Path, cli: CommandContext) -> int:
     Examples:  marksweep memory import .marksweep/backups/20260601T120000-1a2b3c4d.jsonl.gz
                marksweep memory import shop.jsonl.gz --workspace copy
     """
-    header = header_of(path)
+    header = FORMAT.header(path)
     with cli.memory() as (opened, name):
         if cli.workspace is None and header.workspace_id != name:
             raise Refused(

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from marksweep.errors import MarksweepError, Refused, StoreTooNew
-from marksweep.stores import checked_lines
-from marksweep.stores.checked_lines import ItemLines
+from marksweep.errors import MarksweepError
+from marksweep.stores.checked_lines import PART, SUFFIX, ItemFormat, refuse_existing
 from marksweep.stores.graph.base import GraphStore, Item, Nodes
 from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Kind, Memory, Mention, Relation
 
@@ -27,7 +26,7 @@ BATCH = 2000
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a backup contains."""
 
-    marksweep_graph: int
+    format: int = msgspec.field(name="marksweep_graph")
     workspace_id: str
     made_at: datetime
 
@@ -41,50 +40,32 @@ class Backup(msgspec.Struct, frozen=True):
     items: int
 
 
-LINES: ItemLines[Item] = ItemLines(
-    memory=Memory, chunk=Chunk, entity=Entity, mention=Mention, relation=Relation, alias=Alias
+FORMAT: ItemFormat[Header, Item] = ItemFormat(
+    FORMAT_VERSION,
+    Header,
+    memory=Memory,
+    chunk=Chunk,
+    entity=Entity,
+    mention=Mention,
+    relation=Relation,
+    alias=Alias,
 )
-_header = msgspec.json.Decoder(Header)
-
-
-def header_of(path: Path) -> Header:
-    """Read only the header of a file."""
-    header = checked_lines.decoded(path, _header.decode, checked_lines.first_line(path))
-    if header.marksweep_graph > FORMAT_VERSION:
-        raise StoreTooNew(
-            f"{path} is a backup of format {header.marksweep_graph}, this marksweep knows "
-            f"up to {FORMAT_VERSION}. Upgrade marksweep to read it."
-        )
-    return header
 
 
 def check_backup(path: Path) -> Backup:
     """Read a whole backup and check every line and the checksum; StoreCorrupt if damaged."""
-    header = header_of(path)
-    items = checked_lines.check_lines(path, LINES.decode)
-    return Backup(path, header.workspace_id, header.made_at, items)
+    header = FORMAT.header(path)
+    return Backup(path, header.workspace_id, header.made_at, FORMAT.check(path))
 
 
 def read_backup(path: Path) -> Iterator[Item]:
     """Read the items of a backup that was checked."""
-    lines = checked_lines.read_items(path)
-    return (checked_lines.decoded(path, LINES.decode, raw)[1] for raw in lines)
-
-
-class Writer(checked_lines.LineWriter):
-    """Writes a backup to a temporary file, and renames it when it is complete."""
-
-    def __init__(self, path: Path, header: Header) -> None:
-        super().__init__(path, msgspec.json.encode(header))
-
-    def add(self, item: Item) -> None:
-        """Add a node or edge."""
-        self.add_line(LINES.encode(item))
+    return (item for _, item in FORMAT.items(path))
 
 
 def new_backup(directory: Path, now: datetime) -> Path:
     """Name the file of a backup written now."""
-    return directory / f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}{checked_lines.SUFFIX}"
+    return directory / f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}{SUFFIX}"
 
 
 def write_backup(
@@ -96,17 +77,12 @@ def write_backup(
     nodes: Nodes | None = None,
 ) -> Backup:
     """Write nodes with the edges that touch them, or all of a workspace if none are named."""
-    if path.exists():
-        raise Refused(f"{path} already exists, and a backup replaces no file. Name a new file.")
-    header = Header(marksweep_graph=FORMAT_VERSION, workspace_id=workspace_id, made_at=now)
-    with Writer(path, header) as writer:
-        if nodes is None:
-            for item in store.export(workspace_id):
+    refuse_existing(path)
+    header = Header(format=FORMAT_VERSION, workspace_id=workspace_id, made_at=now)
+    with FORMAT.writing(path, header) as writer:
+        for batch in (None,) if nodes is None else _batches(nodes):
+            for item in store.export(workspace_id, batch):
                 writer.add(item)
-        else:
-            for batch in _batches(nodes):
-                for item in store.export(workspace_id, batch):
-                    writer.add(item)
     return Backup(writer.path, workspace_id, now, writer.items)
 
 
@@ -134,10 +110,7 @@ def erase_from_backup(path: Path, memory_ids: Sequence[str], chunk_ids: Sequence
     doomed = _Doomed(read_backup(path), memory_ids, chunk_ids)
     if not any(doomed.names(item) for item in read_backup(path)):
         return 0
-    header = Header(
-        marksweep_graph=FORMAT_VERSION, workspace_id=backup.workspace_id, made_at=backup.made_at
-    )
-    with Writer(path, header) as writer:
+    with FORMAT.writing(path, FORMAT.header(path)) as writer:
         for item in read_backup(path):
             if not doomed.names(item):
                 writer.add(item)
@@ -210,16 +183,13 @@ def kept_in(directory: Path) -> Iterator[BackupInfo]:
 
 def backups_in(directory: Path) -> tuple[Path, ...]:
     """Name the backups of a directory, oldest first."""
-    return tuple(sorted(directory.glob(f"*{checked_lines.SUFFIX}"))) if directory.is_dir() else ()
+    return tuple(sorted(directory.glob(f"*{SUFFIX}"))) if directory.is_dir() else ()
 
 
 def halves_in(directory: Path) -> tuple[Path, ...]:
     """Name the backups of a directory that are being written, or were when a process was killed."""
-    return (
-        tuple(sorted(directory.glob(f"*{checked_lines.SUFFIX}.*{checked_lines.PART}")))
-        if directory.is_dir()
-        else ()
-    )
+    found = directory.glob(f"*{SUFFIX}.*{PART}") if directory.is_dir() else ()
+    return tuple(sorted(found))
 
 
 def _alive(item: Item, workspace_id: str) -> Item:

@@ -16,17 +16,10 @@ from typing import Any
 
 import msgspec
 
-from marksweep.errors import NotFound, Refused, StoreCorrupt, StoreTooNew
+from marksweep.errors import NotFound, Refused, StoreCorrupt
 from marksweep.model import Entry, Segment, Stashed
 from marksweep.stores.base import Store
-from marksweep.stores.checked_lines import (
-    ItemLines,
-    LineWriter,
-    check_lines,
-    decoded,
-    first_line,
-    read_items,
-)
+from marksweep.stores.checked_lines import ItemFormat, LineWriter, refuse_existing
 
 FORMAT_VERSION = 1
 """Format of the file. Incremented when an older marksweep could not read a newer one."""
@@ -40,7 +33,7 @@ Noun = Stashed | Entry | Segment
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The format and creation time of a file."""
 
-    marksweep_store: int
+    format: int = msgspec.field(name="marksweep_store")
     made_at: datetime
 
 
@@ -57,27 +50,27 @@ class WorkspaceCounts(msgspec.Struct, frozen=True):
 ORDER = ("workspace", "stashed", "entry", "segment")
 """The kinds of lines, in the order in which a workspace's lines come."""
 
-LINES = ItemLines[Any](workspace=str, stashed=Stashed, entry=Entry, segment=Segment)
+FORMAT = ItemFormat[Header, Any](
+    FORMAT_VERSION, Header, workspace=str, stashed=Stashed, entry=Entry, segment=Segment
+)
 
 
 def export_store(
     store: Store, path: Path, now: datetime, workspaces: Collection[str] = ()
 ) -> tuple[WorkspaceCounts, ...]:
     """Export workspaces to a new file, all if none are named; lock each while it is read."""
-    if path.exists():
-        raise Refused(f"{path} already exists; a backup never replaces a file. Name a new file.")
+    refuse_existing(path)
     known = store.all_workspaces()
     if missing := sorted(set(workspaces) - set(known)):
         raise NotFound(
             f"there is no workspace {', '.join(map(repr, missing))}; there are "
             f"{', '.join(map(repr, known)) or 'none'}."
         )
-    header = Header(marksweep_store=FORMAT_VERSION, made_at=now)
     moved = []
-    with LineWriter(path, msgspec.json.encode(header)) as writer:
+    with FORMAT.writing(path, Header(format=FORMAT_VERSION, made_at=now)) as writer:
         for name in workspaces or known:
             with store.lock(name):
-                writer.add_line(LINES.encode(name))
+                writer.add(name)
                 moved.append(_counted(name, _written(writer, _kept(store, name))))
     check_export(path)
     return tuple(moved)
@@ -85,23 +78,17 @@ def export_store(
 
 def check_export(path: Path) -> None:
     """Check a whole file; StoreCorrupt if it is damaged or not an export of a store."""
-    header = decoded(path, _header, first_line(path))
-    if header.marksweep_store > FORMAT_VERSION:
-        raise StoreTooNew(
-            f"{path} is a backup of format {header.marksweep_store}, this marksweep knows up to "
-            f"{FORMAT_VERSION}. Upgrade marksweep to read it."
-        )
+    FORMAT.header(path)
     order = -1
 
-    def check(raw: bytes) -> None:
+    def follow(kind: str) -> None:
         nonlocal order
-        kind, _ = LINES.decode(raw)
         at = ORDER.index(kind)
         if order < 0 < at or (at and at < order):
             raise ValueError("its lines are out of order")
         order = at
 
-    check_lines(path, check)
+    FORMAT.check(path, follow)
 
 
 def import_store(
@@ -236,9 +223,9 @@ def _unnumbered(entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, seq=0)
 
 
-def _written(writer: LineWriter, nouns: Iterable[Noun]) -> Iterator[Noun]:
+def _written(writer: LineWriter[Any], nouns: Iterable[Noun]) -> Iterator[Noun]:
     for noun in nouns:
-        writer.add_line(LINES.encode(noun))
+        writer.add(noun)
         yield noun
 
 
@@ -255,8 +242,7 @@ def _sections(path: Path, workspaces: Collection[str] = ()) -> Iterator[tuple[st
 
     def named() -> Iterator[tuple[str, Noun | None]]:
         nonlocal name
-        for raw in read_items(path):
-            kind, found = LINES.decode(raw)
+        for kind, found in FORMAT.items(path):
             if kind == "workspace":
                 name = found
             yield name, None if kind == "workspace" else found
@@ -264,7 +250,3 @@ def _sections(path: Path, workspaces: Collection[str] = ()) -> Iterator[tuple[st
     for workspace, pairs in groupby(named(), key=lambda pair: pair[0]):
         if not workspaces or workspace in workspaces:
             yield workspace, (noun for _, noun in pairs if noun is not None)
-
-
-def _header(raw: bytes) -> Header:
-    return msgspec.json.decode(raw, type=Header)
