@@ -4,7 +4,9 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 
-from marksweep.errors import MarksweepError
+import pytest
+
+from marksweep.errors import MarksweepError, StoreCorrupt
 from marksweep.graph.background import COLLECT, Collected, collect_once, collect_regularly
 from marksweep.graph.pruning import MemorySettings
 from marksweep.heaps.graph import Limits
@@ -101,6 +103,30 @@ def test_collections_run_at_intervals_until_stopped(tmp_path: Path) -> None:
         assert names == ["one", "two", "one", "two"]
         took = [done.swept is not None for done in reported if isinstance(done, Collected)]
         assert took == [True, True, False, False]
+
+
+def test_a_workspace_that_fails_does_not_keep_others_from_being_collected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sqlite_graphs(tmp_path / "graph.db")() as graph:
+        world = World(graph, tmp_path / "backups")
+        with_stale(world, "one")
+        with_stale(world, "two")
+        recover = world.memory.recover
+
+        def failing(*, workspace_id: str) -> None:
+            if workspace_id == "one":
+                raise StoreCorrupt("a row of one cannot be read")
+            recover(workspace_id=workspace_id)
+
+        monkeypatch.setattr(world.memory, "recover", failing)
+        reported: list[Collected | MarksweepError] = []
+        collect_regularly(world.memory, Impatient(rounds=2), report=reported.append)
+        failed, done = reported
+        assert isinstance(failed, StoreCorrupt)
+        assert isinstance(done, Collected)
+        assert done.workspace_id == "two"
+        assert done.swept is not None
 
 
 def test_capped_collections_continue_until_all_is_gone_and_say_what_is_left(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import errno
 import gzip
+import os
 from pathlib import Path
 
 import pytest
 
-from marksweep.errors import StoreCorrupt, StoreTooNew
+from marksweep.errors import StoreCorrupt, StoreError, StoreTooNew
 from marksweep.graph.backup import check_backup, load_backup, read_backup, write_backup
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.nouns import Memory
@@ -104,5 +106,19 @@ def test_a_backup_that_fails_leaves_no_half_file(tmp_path: Path) -> None:
         filled(store)
         store.close()
         with pytest.raises(Exception, match="is closed"):
+            write_backup(store, "w", tmp_path / "backups" / "one.jsonl.gz", START)
+        assert list((tmp_path / "backups").iterdir()) == []
+
+
+def test_a_full_disk_is_reported_and_leaves_no_half_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with sqlite_graphs(tmp_path / "graph.db")() as store:
+        filled(store)
+        monkeypatch.setattr("os.fsync", full)
+        with pytest.raises(StoreError, match="The disk is full"):
             write_backup(store, "w", tmp_path / "backups" / "one.jsonl.gz", START)
         assert list((tmp_path / "backups").iterdir()) == []

@@ -68,7 +68,12 @@ def collect_regularly(
     rng = random.Random(seed)  # noqa: S311
     while not stop.wait(every.total_seconds() * (1 + rng.uniform(-jitter, jitter))):
         try:
-            for workspace_id in memory.graph.workspaces():
-                report(collect_once(memory, workspace_id))
+            names = memory.graph.workspaces()
         except MarksweepError as error:
             report(error)
+            continue
+        for workspace_id in names:
+            try:
+                report(collect_once(memory, workspace_id))
+            except MarksweepError as error:
+                report(error)

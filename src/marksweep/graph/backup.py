@@ -83,7 +83,7 @@ def write_backup(
         for batch in (None,) if nodes is None else _batches(nodes):
             for item in store.export(workspace_id, batch):
                 writer.add(item)
-    return Backup(writer.path, workspace_id, now, writer.items)
+    return Backup(path, workspace_id, now, writer.items)
 
 
 def load_backup(store: GraphStore, backup: Backup, workspace_id: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from marksweep.graph.pruning import counted
 from marksweep.heaps.graph import GraphHeap, NamedUnits, journal_name, nodes_of, ref, refs_of
 from marksweep.heaps.restoring import remove_all
 from marksweep.model import Action, Event, Segment
-from marksweep.stores.base import Query, Store
+from marksweep.stores.base import Store
 from marksweep.stores.files import KEPT
 from marksweep.stores.graph.base import GraphStore, Nodes
 from marksweep.stores.graph.nouns import Kind
@@ -138,8 +138,8 @@ class Eraser:
     def _erase_stash(self, workspace_id: str, memory_ids: Sequence[str]) -> list[str]:
         """Erase stashed segments that are a forgotten memory or refer to one; name them."""
         stash = self._store.stash
-        hits = stash.search(workspace_id, Query(limit=max(1, stash.count(workspace_id))))
-        about = [hit.found for hit in hits if _is_about(hit.found.segment, memory_ids)]
+        entries = stash.entries(workspace_id)
+        about = [entry for entry in entries if _is_about(entry.segment, memory_ids)]
         remove_all(stash, workspace_id, about)
         return [entry.segment.segment_id for entry in about]
 

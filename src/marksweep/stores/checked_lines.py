@@ -13,15 +13,15 @@ import os
 import secrets
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from marksweep.errors import BadInput, Refused, StoreCorrupt, StoreError, StoreTooNew
 from marksweep.stores.codec import Codec
-from marksweep.stores.files import make_folder, open_new, sync_folder
+from marksweep.stores.files import make_folder, open_new, sync_folder, unusable
 
 Decoded = TypeVar("Decoded")
 Item = TypeVar("Item")
@@ -49,57 +49,27 @@ _footer = msgspec.json.Decoder(Footer)
 
 
 class LineWriter(Generic[Item]):
-    """Writes a temporary file, and renames it when it is complete."""
+    """Adds lines to a file that is being written."""
 
-    def __init__(self, path: Path, header: bytes, encode: Callable[[Item], bytes]) -> None:
-        self.path = path
-        self._encode = encode
+    def __init__(self, file: gzip.GzipFile, encode: Callable[[Item], bytes]) -> None:
         self.items = 0
-        self._part = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PART}")
+        self._file = file
+        self._encode = encode
         self._digest = hashlib.sha256()
-        self._header = header
-
-    def __enter__(self) -> Self:
-        """Create the file and write its header."""
-        try:
-            make_folder(self._part.parent)
-            self._raw = open_new(self._part)
-        except OSError as error:
-            raise StoreError(
-                f"cannot write a backup to {self.path}: {error}. Choose another location."
-            ) from error
-        self._file = gzip.GzipFile("", "wb", fileobj=self._raw, compresslevel=3)
-        self._write(self._header)
-        return self
 
     def add(self, item: Item) -> None:
         """Add an item."""
-        self._write(self._encode(item))
+        self.write(self._encode(item))
         self.items += 1
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
-    ) -> None:
-        """Rename the file into place, or delete it after an error."""
-        try:
-            if kind is None:
-                footer = Footer(items=self.items, sha256=self._digest.hexdigest())
-                self._file.write(msgspec.json.encode(footer) + b"\n")
-            self._file.close()
-            if kind is None:
-                self._raw.flush()
-                os.fsync(self._raw.fileno())
-            self._raw.close()
-            if kind is None:
-                self._part.replace(self.path)
-                sync_folder(self.path.parent)
-        finally:
-            self._part.unlink(missing_ok=True)
+    def write(self, encoded: bytes) -> None:
+        """Write a line."""
+        self._digest.update(encoded + b"\n")
+        self._file.write(encoded + b"\n")
 
-    def _write(self, encoded: bytes) -> None:
-        line = encoded + b"\n"
-        self._file.write(line)
-        self._digest.update(line)
+    def end(self) -> None:
+        """Write the last line."""
+        self.write(msgspec.json.encode(Footer(items=self.items, sha256=self._digest.hexdigest())))
 
 
 class FormatHeader(Protocol):
@@ -125,9 +95,27 @@ class ItemFormat(Generic[Head, Item]):
             (name, kind, f'{{"{name}":'.encode(), Codec[Any](kind)) for name, kind in kinds.items()
         ]
 
-    def writing(self, path: Path, header: Head) -> LineWriter[Item]:
-        """Write a file; one that exists is replaced when the new one is complete."""
-        return LineWriter(path, msgspec.json.encode(header), self._encode)
+    @contextmanager
+    def writing(self, path: Path, header: Head) -> Iterator[LineWriter[Item]]:
+        """Write a file, which appears or is replaced when it is complete and on disk."""
+        part = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PART}")
+        try:
+            make_folder(part.parent)
+            with open_new(part) as raw:
+                with gzip.GzipFile("", "wb", fileobj=raw, compresslevel=3) as file:
+                    writer = LineWriter(file, self._encode)
+                    writer.write(msgspec.json.encode(header))
+                    yield writer
+                    writer.end()
+                raw.flush()
+                os.fsync(raw.fileno())
+            part.replace(path)
+            sync_folder(path.parent)
+        except OSError as error:
+            raise unusable(path, error) from error
+        finally:
+            with suppress(OSError):
+                part.unlink()
 
     def header(self, path: Path) -> Head:
         """Read only the header of a file."""
