@@ -108,3 +108,6 @@ def test_the_command_line_migrates_a_graph(
     assert json.loads(done.stdout)["items"] == {"default": 1, "one": 9, "two": 6}
     assert run(app, ["memory", "migrate", url, "nothing-here"]).exit_code == 4
     assert run(app, ["memory", "migrate", "redis.example", name]).exit_code == 2
+    bad = run(app, ["memory", "migrate", "falkordb://:hunter2@host:notaport", name])
+    assert bad.exit_code == 2
+    assert "hunter2" not in bad.output

@@ -27,7 +27,7 @@ except ImportError as missing:
         "a FalkorDB store needs the package falkordb: install marksweep[falkordb]."
     ) from missing
 
-__all__ = ["Connection", "FalkorDB", "redis_errors"]
+__all__ = ["Connection", "client_at", "redis_errors"]
 
 Params = Mapping[str, object]
 Step = tuple[str, Params]
@@ -276,17 +276,13 @@ class Connection:
         with self._connecting:
             if self._server is None:
                 # The client's own retries would skip the layout check.
-                try:
-                    self._server = FalkorDB.from_url(
-                        self.url,
-                        socket_timeout=CONNECT_SECONDS,
-                        socket_connect_timeout=CONNECT_SECONDS,
-                        redis_connect_func=self._greet,
-                        retry=Retry(NoBackoff(), 0),
-                    )
-                except ValueError:  # its message may quote a part of the password
-                    expected = "falkordb://host[:port]"
-                    raise not_a_url(self.url, "FalkorDB", expected) from None
+                self._server = client_at(
+                    self.url,
+                    socket_timeout=CONNECT_SECONDS,
+                    socket_connect_timeout=CONNECT_SECONDS,
+                    redis_connect_func=self._greet,
+                    retry=Retry(NoBackoff(), 0),
+                )
             server = self._server
         # The client silently replaces a connection that was lost while idle: have it do so here,
         # not in the middle of work.
@@ -317,6 +313,14 @@ class Connection:
                     f"{self.url}: it is a node of a cluster, which holds only some of the graphs. "
                     "Name a single server, or one with replicas."
                 )
+
+
+def client_at(url: str, **options: object) -> FalkorDB:
+    """Make the client of a server; BadInput if that is not a URL."""
+    try:
+        return FalkorDB.from_url(url, **options)
+    except ValueError:  # its message may quote a part of the password
+        raise not_a_url(url, "FalkorDB", "falkordb://host[:port]") from None
 
 
 def _text(statement: str, params: Params) -> bytes:

@@ -16,7 +16,7 @@ import msgspec
 
 from marksweep.errors import StoreError
 from marksweep.stores.graph.base import GraphStore, Item
-from marksweep.stores.graph.falkor.connection import FalkorDB, redis_errors
+from marksweep.stores.graph.falkor.connection import client_at, redis_errors
 from marksweep.stores.graph.nouns import (
     DEFAULT_WORKSPACE,
     Chunk,
@@ -86,7 +86,7 @@ def migrate(url: str, graph: str, store: GraphStore, now: datetime) -> dict[str,
 def read_old(url: str, graph: str) -> OldGraph:
     """Read a whole old graph."""
     try:
-        server = FalkorDB.from_url(url, socket_timeout=None)
+        server = client_at(url, socket_timeout=None)
         try:
             rows = [_all(server.select_graph(graph), statement) for statement in STATEMENTS]
         finally:
