@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from marksweep.errors import StoreError, StoreTooNew
-from marksweep.stores.graph.base import SCHEMA_VERSION, GraphStore
+from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
+from marksweep.stores.graph.sqlite.schema import VERSION
 from tests.graph.graph_contract import (
     CALLERS,
     HostileContract,
@@ -92,7 +93,7 @@ def test_a_file_of_an_older_layout_is_migrated(tmp_path: Path, layout: str) -> N
     assert store.merge("w", keep, [gone]) == 1
     store.close()
     with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+        assert db.execute("PRAGMA user_version").fetchone() == (VERSION,)
         db.execute("INSERT INTO chunk_words (chunk_words) VALUES ('integrity-check')")
 
 

@@ -21,9 +21,6 @@ from marksweep.stores.leases import Leases
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-SCHEMA_VERSION = 5
-"""Version of the stored layout. Incremented when stores must be migrated on opening."""
-
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
     """A file that a run found with unchanged content."""
@@ -283,9 +280,6 @@ def checked(workspace_id: str, records: Sequence[Record]) -> Sequence[Record]:
                 )
     return tuple(last.values())
 
-
-EXPORT_BATCH = 1000
-"""Nodes or edges that an export reads at a time."""
 
 Item = Memory | nouns.Chunk | nouns.Entity | nouns.Mention | nouns.Relation | nouns.Alias
 """An exported item; nodes come before the edges that join them."""

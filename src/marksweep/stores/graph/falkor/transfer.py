@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from marksweep.stores.graph.base import EXPORT_BATCH, Item
+from marksweep.stores.graph.base import Item
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
 from marksweep.stores.graph.falkor.writing import (
@@ -26,6 +26,9 @@ from marksweep.stores.graph.rows import (
     plain,
     relation_of,
 )
+
+PAGE_NODES = 1000
+"""Nodes that an export reads at a time."""
 
 Node = Memory | Chunk | Entity
 
@@ -56,7 +59,7 @@ def everything(db: Connection, workspace_id: str) -> Iterator[Item]:
 
 def _pages(db: Connection, workspace_id: str, kind: Kind) -> Iterator[list[Row]]:
     after: object = ""
-    while page := db.read(workspace_id, cypher.PAGES[kind], after=after, limit=EXPORT_BATCH):
+    while page := db.read(workspace_id, cypher.PAGES[kind], after=after, limit=PAGE_NODES):
         yield page
         after = page[-1][0]
 

@@ -14,12 +14,11 @@ from marksweep.search.ranking import Fields, marked
 from marksweep.search.words import stemmed
 from marksweep.stores import database
 from marksweep.stores.database import Schema, statements_of
-from marksweep.stores.graph.base import SCHEMA_VERSION
 from marksweep.stores.graph.nouns import Kind
 from marksweep.stores.graph.reading import Statements
 from marksweep.stores.graph.rows import Cell, Row, bare, plain
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.schema import MIGRATIONS, SCHEMA
+from marksweep.stores.graph.sqlite.schema import MIGRATIONS, SCHEMA, VERSION
 
 BUSY_SECONDS = 30.0
 """How long a write waits for another process's transaction. Ours are far shorter."""
@@ -43,7 +42,7 @@ Keys = dict[str, int]
 
 def _upgrade(db: sqlite3.Connection, version: int) -> None:
     add_functions(db)
-    steps = [MIGRATIONS[each] for each in range(version, SCHEMA_VERSION)] if version else [SCHEMA]
+    steps = [MIGRATIONS[each] for each in range(version, VERSION)] if version else [SCHEMA]
     for statement in statements_of("".join(steps)):
         db.execute(statement)
 
@@ -52,7 +51,7 @@ class Database(database.Database):
     """A graph's database file. Each call is one transaction, from any thread."""
 
     def __init__(self, path: Path) -> None:
-        schema = Schema(SCHEMA_VERSION, _upgrade, SETTINGS, ("chunk_words",), min(MIGRATIONS))
+        schema = Schema(VERSION, _upgrade, SETTINGS, ("chunk_words",), min(MIGRATIONS))
         super().__init__(path, schema, timeout=BUSY_SECONDS, readers=READERS)
 
     @contextmanager

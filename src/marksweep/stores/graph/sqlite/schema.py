@@ -116,3 +116,6 @@ INSERT INTO text_length SELECT key, word_count(words, named, placed) FROM chunk_
 """,
 }
 """Migrations to the next layout, by the version they start from."""
+
+VERSION = max(MIGRATIONS) + 1
+"""The version of the layout."""
