@@ -90,8 +90,8 @@ class JsonStore(TableStore):
         def named_journal(workspace: str) -> Iterator[JournalTable]:
             """Write to a journal; its entries do not name the workspace, so the live file must."""
             if workspace != DEFAULT_WORKSPACE and not paths.live(workspace).exists():
-                with live[1](workspace):
-                    pass
+                with live[1](workspace) as segments:
+                    segments.version += 1
             with journal(workspace) as table:
                 yield table
 

@@ -84,7 +84,7 @@ class DocumentFile(Generic[Table]):
 
     @contextmanager
     def writing(self) -> Iterator[Table]:
-        """Yield the table, and write the file if the table was changed or there is no file.
+        """Yield the table, and write the file if the table was changed.
 
         After a failure it is read from the file again. The caller holds the file's lock.
         """
@@ -92,7 +92,7 @@ class DocumentFile(Generic[Table]):
         before = table.version
         try:
             yield table
-            if table.version != before or self._seen is None:
+            if table.version != before:
                 self._save(table)
         except BaseException:
             self._table = None
