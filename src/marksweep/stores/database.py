@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from queue import LifoQueue
@@ -76,14 +76,29 @@ class Schema(NamedTuple):
 
     version: int
     """The version that this code reads and writes."""
-    upgrade: Callable[[sqlite3.Connection, int], None]
-    """Migrates a file from an older version, 0 for a new one. Runs in one transaction."""
+    create: str
+    """A script that fills a new file."""
+    migrations: Mapping[int, str] = {}
+    """Scripts that migrate a file to the next version, by the version they start from."""
     settings: tuple[str, ...] = ()
     """Statements to run on each new connection."""
     words: tuple[str, ...] = ()
     """The tables that are word indexes."""
-    oldest: int = 1
-    """The oldest version that can be migrated: that of the first release."""
+    add_functions: Callable[[sqlite3.Connection], None] = lambda _: None
+    """Registers the functions that scripts call."""
+
+    @property
+    def oldest(self) -> int:
+        """The oldest version that can be migrated: that of the first release."""
+        return min(self.migrations, default=self.version)
+
+    def upgrade(self, database: sqlite3.Connection, found: int) -> None:
+        """Fill a file of version 0, or migrate one step by step."""
+        self.add_functions(database)
+        steps = range(found, self.version)
+        scripts = [self.migrations[each] for each in steps] if found else [self.create]
+        for statement in _statements("".join(scripts)):
+            database.execute(statement)
 
 
 class Database:
@@ -323,7 +338,7 @@ def check_version(database: sqlite3.Connection, path: Path, schema: Schema) -> i
     return found
 
 
-def statements_of(script: str) -> Iterator[str]:
+def _statements(script: str) -> Iterator[str]:
     """Split a script into statements; `executescript` would commit before it starts."""
     pending = ""
     for line in script.splitlines(keepends=True):

@@ -1,5 +1,6 @@
 """The SQLite store: one file, many processes, word search. The default.
 
+schema       the tables
 statements   every SQL statement, with its purpose
 columns      values and clauses
 segments, stash, journal   the three parts of the store
@@ -8,7 +9,6 @@ segments, stash, journal   the three parts of the store
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,23 +19,18 @@ from marksweep.stores.files import DATABASE_FILES, LOCK_TIMEOUT, FileLock, total
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import unbind
 from marksweep.stores.sqlite.journal import SqliteJournal
+from marksweep.stores.sqlite.schema import CREATE_TABLES
 from marksweep.stores.sqlite.segments import SqliteSegments
 from marksweep.stores.sqlite.stash import SqliteStash
 
 __all__ = ["SCHEMA", "SqliteJournal", "SqliteSegments", "SqliteStash", "SqliteStore"]
 
 
-def _create(database: sqlite3.Connection, _: int) -> None:
-    for statement in sql.CREATE_TABLES:
-        database.execute(statement)
-
-
 SCHEMA = Schema(
     3,
-    _create,
+    CREATE_TABLES,
     settings=(sql.CACHE_MORE, sql.CHECKPOINT_LESS),
     words=("segments_words", "stash_words"),
-    oldest=3,
 )
 
 

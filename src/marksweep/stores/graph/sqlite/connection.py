@@ -13,7 +13,7 @@ import msgspec
 from marksweep.search.ranking import Fields, marked
 from marksweep.search.words import stemmed
 from marksweep.stores import database
-from marksweep.stores.database import Schema, statements_of
+from marksweep.stores.database import Schema
 from marksweep.stores.graph.nouns import Kind
 from marksweep.stores.graph.reading import Statements
 from marksweep.stores.graph.rows import Cell, Row, bare, plain
@@ -40,18 +40,12 @@ Keys = dict[str, int]
 """Row keys by node id."""
 
 
-def _upgrade(db: sqlite3.Connection, version: int) -> None:
-    add_functions(db)
-    steps = [MIGRATIONS[each] for each in range(version, VERSION)] if version else [SCHEMA]
-    for statement in statements_of("".join(steps)):
-        db.execute(statement)
-
-
 class Database(database.Database):
     """A graph's database file. Each call is one transaction, from any thread."""
 
     def __init__(self, path: Path) -> None:
-        schema = Schema(VERSION, _upgrade, SETTINGS, ("chunk_words",), min(MIGRATIONS))
+        words = ("chunk_words",)
+        schema = Schema(VERSION, SCHEMA, MIGRATIONS, SETTINGS, words, add_functions)
         super().__init__(path, schema, timeout=BUSY_SECONDS, readers=READERS)
 
     @contextmanager
