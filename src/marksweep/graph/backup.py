@@ -43,12 +43,7 @@ class Backup(msgspec.Struct, frozen=True):
 FORMAT: ItemFormat[Header, Item] = ItemFormat(
     FORMAT_VERSION,
     Header,
-    memory=Memory,
-    chunk=Chunk,
-    entity=Entity,
-    mention=Mention,
-    relation=Relation,
-    alias=Alias,
+    **{kind.__name__.lower(): kind for kind in (Memory, Chunk, Entity, Mention, Relation, Alias)},
 )
 
 
