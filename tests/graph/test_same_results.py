@@ -53,6 +53,7 @@ def answered(
         records = [
             note_record("w", text, now=START, source="user", tags=(tag,)) for text, tag in corpus
         ]
-        code = file("w", "src/parse.py", {"parse": ["lexer_two"], "the": ["parse"]})
-        store.put("w", [*records, code])
+        store.put("w", [*records, file("w", "src/parse.py", {"parse": ["foo-bar", "404"]})])
+        code = {"parse": ["lexer_two"], "the": ["parse"]}
+        store.put("w", [file("w", "src/parse.py", code)])  # an index may still count the old words
         return [store.search("w", query) for query in queries]

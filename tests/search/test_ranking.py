@@ -64,6 +64,11 @@ def test_rare_words_count_for_more_and_ties_go_by_name_and_place() -> None:
     assert order([], "red", {"red": 1}) == []
 
 
+def test_scores_that_differ_by_a_rounding_error_are_equal() -> None:
+    scored = [(match(2, "red"), 0.1 + 0.2), (match(1, "red"), 0.3), (match(3, "red"), 0.30001)]
+    assert list(ranked(scored, Asked.of("red hen"), 9)) == [3, 1, 2]
+
+
 def test_a_word_in_a_symbol_counts_for_more_than_in_the_text() -> None:
     rows = [match(1, "parse parse a b"), match(2, "a b", symbol="Config.parse")]
     assert order(rows, "parse the thing", {"parse": 5}) == [2, 1]

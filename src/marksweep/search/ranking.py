@@ -63,6 +63,10 @@ SIBLINGS, SIBLING_SHARE = 3, 0.15
 Higher prefers files that are about the query as a whole.
 """
 
+SCORE_STEPS = 1e9
+"""Steps of a score from 0 to 1. Engines round differently, so scores that differ by less are equal.
+"""
+
 _IDENTIFIER = re.compile(r"(?:[^\W\d]\w*(?:\.|::))*[^\W\d]\w*")
 _WRITTEN_AS_NAME = re.compile(r"\w_\w|[.:]|[^\W\d_A-Z][A-Z]")
 
@@ -227,7 +231,7 @@ def ranked(
     for match, score in sorted(scored, key=lambda each: (each[0].memory_id, each[0].position)):
         if match.key in scores:
             continue
-        scores[match.key] = score
+        scores[match.key] = round(score * SCORE_STEPS) / SCORE_STEPS
         where = (match.path, "") if match.path else (match.memory_id, str(match.position))
         first.setdefault((*where, match.symbol, match.words), match)
     exact = _exactness(first.values(), asked.names)

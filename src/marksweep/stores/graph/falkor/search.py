@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import isclose
+
 from marksweep.search.ranking import (
+    K1,
     Asked,
     Match,
     considered,
@@ -21,6 +25,9 @@ from marksweep.stores.graph.rows import HIT_CHUNK, filters, hits
 
 Given = dict[str, object]
 """The parameters of a search."""
+
+Scored = list[tuple[Match[str], float]]
+"""Matches and their scores."""
 
 
 def search(db: Connection, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
@@ -55,9 +62,8 @@ def _ranked(
 ) -> dict[str, float]:
     """Rank matches of the words that count and of names; if too few, matches of any word.
 
-    A word's lowest score is taken for that of one occurrence, so that others are counts. If no
-    chunk has the word only once, they are too low; so what is selected by them is scored again.
-    A word without quotes would also match others with its stem.
+    A word's lowest score is taken for that of one occurrence, so that others are counts. A word
+    without quotes would also match others with its stem.
     """
     whole = {f'"{word}"': word for word in asked.words}
     counted, chunks = db.read_all(
@@ -67,7 +73,7 @@ def _ranked(
     once = {whole[str(match)]: float(least or 0) or 1.0 for match, _, least in counted}
     holders = held((word, holding.get(word, 0)) for word in asked.words)
     texts = int(chunks[0][0] or 0) if chunks else 0
-    scored: list[tuple[Match[str], float]] = []
+    scored: Scored = []
     for words in dict.fromkeys((counting(holders, texts), holders)):
         if len(scored) < limit:
             weights = weighed(words, texts)
@@ -75,25 +81,42 @@ def _ranked(
             given |= {
                 "names": asked.names,
                 "words": [
-                    (f'"{word}" => {{$weight: {1 / once[word]};}}', weights[word])
+                    (f'"{word}" => {{$weight: {1 / once[word]};}}', weights[word] * (K1 + 1))
                     for word, _ in found_by
                 ],
             }
             most = sum(count for _, count in found_by)
-            matches = _best_matches(db, workspace_id, given, limit, most)
-            scored = [(match, score(match, weights)) for match in matches]
+            scored = _checked(_best_matches(db, workspace_id, given, limit, most), weights)
     return ranked(scored, asked, limit)
 
 
-def _best_matches(
-    db: Connection, workspace_id: str, given: Given, limit: int, most: int
-) -> list[Match[str]]:
-    """Fetch the best of at most so many matches; more if filters and hidden rows leave too few."""
-    found: list[Match[str]] = []
+def _checked(scored: Scored, weights: Mapping[str, float]) -> Scored:
+    """Check each word in the first match that has it; score all matches if a count was wrong.
+
+    Counts are too low for a word that no chunk has only once, and missing for one that was not
+    used to find matches. That is rare, and counting the words of all matches takes long.
+    """
+    unchecked = set(weights)
+    for match, found in scored:
+        present = unchecked.intersection(f"{match.words} {match.named} {match.placed}".split())
+        if present and not isclose(found, score(match, weights)):
+            return [(each, score(each, weights)) for each, _ in scored]
+        unchecked -= present
+        if not unchecked:
+            break
+    return scored
+
+
+def _best_matches(db: Connection, workspace_id: str, given: Given, limit: int, most: int) -> Scored:
+    """Fetch the best of at most so many matches, with the server's scores.
+
+    Fetch more if filters and hidden rows leave fewer than the limit.
+    """
+    found: Scored = []
     skip, window = 0, considered(limit)
     while len(found) < limit and skip < most:
         rows = db.read(workspace_id, cypher.BEST_MATCHES, given, skip=skip, window=window)
-        found += [Match(*row) for row in rows]  # type: ignore[arg-type]
+        found += [(Match(*row), float(worth or 0)) for *row, worth in rows]  # type: ignore[arg-type]
         skip += window
         window *= 10
     return found

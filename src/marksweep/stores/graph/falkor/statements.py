@@ -440,10 +440,10 @@ WITH node AS c, sum(weight * times / (times + node.half_point)) AS worth
 WITH c, worth ORDER BY c.bare IN $names OR c.symbol IN $names DESC, worth DESC, c.memory_id
     SKIP $skip LIMIT $window
 MATCH (m)-[:HAS_CHUNK]->(c) {_VISIBLE}
-RETURN c.id, m.id, c.position, m.relative_path, c.symbol, c.words, c.named, c.placed"""
+RETURN c.id, m.id, c.position, m.relative_path, c.symbol, c.words, c.named, c.placed, worth"""
 """Score the chunks that have some of the words, and fetch what may be shown of the best.
 
-That is BM25, but for a constant factor. What a name of the query defines comes first.
+That is BM25. What a name of the query defines comes first.
 """
 HITS = f"""
 UNWIND $ids AS i MATCH (c:Chunk {{id: i}})
