@@ -235,12 +235,16 @@ def ranked(
         where = (match.path, "") if match.path else (match.memory_id, str(match.position))
         first.setdefault((*where, match.symbol, match.words), match)
     exact = _exactness(first.values(), asked.names)
-    found = sorted(first.values(), key=lambda m: (-exact[m.key], -scores[m.key]))
-    total = _with_siblings(found[: considered(limit)], scores)
-    best = max(total.values(), default=0.0)
-    for key in total:
-        total[key] += best * exact[key]
-    order = sorted((m.key for m in first.values() if m.key in total), key=lambda key: -total[key])
+    found = list(first.values())
+    if len(found) > considered(limit):
+        best = sorted(found, key=lambda m: (-exact.get(m.key, 0), -scores[m.key]))
+        chosen = {match.key for match in best[: considered(limit)]}
+        found = [match for match in found if match.key in chosen]
+    total = _with_siblings(found, scores)
+    highest = max(total.values(), default=0.0)
+    for key in total.keys() & exact.keys():
+        total[key] += highest * exact[key]
+    order = sorted(total, key=total.__getitem__, reverse=True)
     return {key: total[key] for key in order[:limit]}
 
 
@@ -278,13 +282,12 @@ def _with_siblings(matches: Sequence[Match[Key]], scores: dict[Key, float]) -> d
 
 
 def _exactness(matches: Iterable[Match[Key]], names: Sequence[str]) -> dict[Key, int]:
-    """Return how exactly each symbol matches a name: 2 exactly, 1 ignoring case, 0 not."""
+    """Return how exactly the symbols that match a name do: 2 exactly, 1 ignoring case."""
     endings = tuple(f".{name}" for name in names)
     folded = tuple(ending.casefold() for ending in endings)
-    exact = {}
-    for match in matches:
-        symbol = f".{match.symbol}"
-        exact[match.key] = (
-            2 if symbol.endswith(endings) else int(symbol.casefold().endswith(folded))
-        )
-    return exact
+    symbols = ((match.key, f".{match.symbol}") for match in matches) if names else ()
+    return {
+        key: 2 if symbol.endswith(endings) else 1
+        for key, symbol in symbols
+        if symbol.casefold().endswith(folded)
+    }

@@ -227,9 +227,14 @@ def survey_row(row: Row) -> MemoryRow:
     return MemoryRow(*row)  # type: ignore[arg-type]
 
 
-def numbers(cell: Cell) -> array[int]:
+def numbers(cell: Cell) -> list[int]:
     """Read a column of numbers that was sent as one JSON list."""
-    return array("q", _numbers.decode(str(cell)))
+    return _numbers.decode(str(cell))
+
+
+def packed_numbers(cell: Cell) -> array[int]:
+    """Read a column of numbers that is kept and may have millions, in little memory."""
+    return array("q", numbers(cell))
 
 
 def filters(query: GraphQuery) -> dict[str, Cell]:

@@ -13,7 +13,7 @@ from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
 from marksweep.stores.graph.nouns import Kind
 from marksweep.stores.graph.reading import version
-from marksweep.stores.graph.rows import Row, numbers, plain, survey_row
+from marksweep.stores.graph.rows import Row, packed_numbers, plain, survey_row
 
 BATCH_NODES = 1000
 """Nodes per transaction, during which the server answers no other client.
@@ -73,7 +73,7 @@ def _columns(db: Connection, workspace_id: str, statement: str, count: int) -> l
     """Fetch columns of numbers, each as one list: far cheaper to send than rows."""
     rows = db.read(workspace_id, statement)
     cells: Row = rows[0] if rows else ("[]",) * count
-    return [numbers(cell) for cell in cells]
+    return [packed_numbers(cell) for cell in cells]
 
 
 def ids(db: Connection, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:

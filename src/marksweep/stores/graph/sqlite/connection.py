@@ -30,7 +30,6 @@ SETTINGS = (
     "PRAGMA cache_size = -65536",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA wal_autocheckpoint = 8000",
-    sql.KEYED,
     sql.WORD_INSTANCES,
 )
 """Statements that set up each connection."""
@@ -92,12 +91,6 @@ def marked_words(ws: int, text: str) -> str:
 def as_json(values: Iterable[str | int]) -> str:
     """Write a parameter that is a list of ids or keys, each once."""
     return msgspec.json.encode(tuple(dict.fromkeys(values))).decode()
-
-
-def key(db: sqlite3.Connection, keys: Iterable[int]) -> None:
-    """Set the keys that the next statements apply to."""
-    db.execute(sql.FORGET_KEYED)
-    db.executemany(sql.KEY, ((each,) for each in keys))
 
 
 def number(db: sqlite3.Connection, workspace_id: str) -> int:

@@ -26,7 +26,7 @@ from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.reading import by_chunk
 from marksweep.stores.graph.rows import Cell, filters, hits, numbers
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import key, mark, number
+from marksweep.stores.graph.sqlite.connection import mark, number
 
 Given = dict[str, Cell]
 """The parameters of a search."""
@@ -46,10 +46,10 @@ def search(db: sqlite3.Connection, workspace_id: str, query: GraphQuery) -> tupl
         "limit": query.limit,
     }
     ranks = _ranked(db, given, asked) if asked.words else _newest(db, given)
-    key(db, ranks)
-    rows = {row[0]: row[1:] for row in db.execute(sql.HITS)}
+    shown = {"ws": given["ws"], "keys": _json(list(ranks))}
+    rows = {row[0]: row[1:] for row in db.execute(sql.HITS, shown)}
     best = ((rows[each], worth) for each, worth in ranks.items())
-    return hits(workspace_id, best, by_chunk(workspace_id, db.execute(sql.ENTITIES_OF_HITS, given)))
+    return hits(workspace_id, best, by_chunk(workspace_id, db.execute(sql.ENTITIES_OF_HITS, shown)))
 
 
 def _newest(db: sqlite3.Connection, given: Given) -> dict[int, float]:

@@ -34,11 +34,7 @@ _CHUNKS = (
 )
 _PICKED = "(SELECT value FROM json_each(:ids))"
 _KEYED = "(SELECT value FROM json_each(:keys))"
-
-KEYED = "CREATE TEMP TABLE IF NOT EXISTS keyed (key INTEGER PRIMARY KEY)"
-"""Keys of the hits of a search."""
-FORGET_KEYED = "DELETE FROM temp.keyed"
-KEY = "INSERT OR IGNORE INTO temp.keyed VALUES (?)"
+_CHUNKS_KEYED = "json_each(:keys) k CROSS JOIN chunk c ON c.key = k.value"
 
 # The workspace
 
@@ -377,10 +373,10 @@ FROM json_each(:texts) found CROSS JOIN chunk c ON c.text_key = found.value
 CROSS JOIN chunk_text t ON t.key = c.text_key CROSS JOIN memory m ON m.key = c.memory_key
 WHERE {_VISIBLE}"""
 HITS = f"""
-SELECT c.key, {_MEMORY}, {_CHUNK} FROM temp.keyed k CROSS JOIN chunk c ON c.key = k.key
+SELECT c.key, {_MEMORY}, {_CHUNK} FROM {_CHUNKS_KEYED}
 CROSS JOIN chunk_text t ON t.key = c.text_key CROSS JOIN memory m ON m.key = c.memory_key"""
 ENTITIES_OF_HITS = f"""
-SELECT c.id, {_ENTITY} FROM temp.keyed k CROSS JOIN chunk c ON c.key = k.key {_MENTIONED}
+SELECT c.id, {_ENTITY} FROM {_CHUNKS_KEYED} {_MENTIONED}
 WHERE e.deleted_at IS NULL ORDER BY c.id, e.id"""
 NEWEST = f"""
 SELECT c.key FROM memory m CROSS JOIN chunk c ON c.ws = :ws AND c.memory_key = m.key

@@ -10,7 +10,7 @@ from datetime import datetime
 from marksweep.stores.codec import microseconds
 from marksweep.stores.graph.base import Counts, Nodes, Survey
 from marksweep.stores.graph.nouns import Kind
-from marksweep.stores.graph.rows import numbers, survey_row
+from marksweep.stores.graph.rows import packed_numbers, survey_row
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import Change, as_json, number
 from marksweep.stores.graph.sqlite.writing import drop_chunks, drop_entities, drop_memories
@@ -45,7 +45,7 @@ def survey_memories(db: sqlite3.Connection, workspace_id: str) -> Survey:
 
 
 def _columns(db: sqlite3.Connection, statement: str, ws: int) -> tuple[array[int], ...]:
-    return tuple(map(numbers, db.execute(statement, (ws,)).fetchone()))
+    return tuple(map(packed_numbers, db.execute(statement, (ws,)).fetchone()))
 
 
 def ids(
