@@ -108,8 +108,10 @@ def test_code_is_indexed_recalled_asked_and_pruned(tmp_path: Path) -> None:
         plan = done.rpartition("by plan ")[2].strip(".")
         assert "shop.py" not in await say(one, "prune_memory")
         assert (await say(one, "forget", ids=plan, restore=True)).startswith("Restored: m")
-        assert "shop.py" in await say(one, "prune_memory")
-        await say(one, "prune_memory", **confirmed)
+        shown = await say(one, "prune_memory")
+        assert "shop.py" in shown
+        plan = shown.partition("prune_memory(workspace_id='default', plan_id='")[2].split("'")[0]
+        assert f"by plan {plan}" in await say(one, "prune_memory", **confirmed, plan_id=plan)
         assert (await say(one, "forget", ids="latest", restore=True)).startswith("Restored: m")
 
     with_agent(tmp_path, work, tools="few")

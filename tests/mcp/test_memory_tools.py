@@ -90,6 +90,29 @@ def test_what_was_shown_is_what_is_deleted(code: Path) -> None:
     with_agent(code, work)
 
 
+def test_a_plan_is_carried_out_by_its_id_once(code: Path, mode: str) -> None:
+    confirmed = {"dry_run": False, "confirm": True, "workspace_id": "default"}
+
+    async def work(one: Agent) -> None:
+        await with_stale_file(one, code)
+        shown = await one.call("prune_memory")
+        (code / "main.py").unlink()
+        (code / "new.py").write_text("x = 1\n")
+        await one.call("index_codebase")
+        later = await one.call("prune_memory", strategy="all")
+        assert len(later["planned"]["memories"]) == 2
+        done = await one.call("prune_memory", **confirmed, strategy="all", plan_id=shown["plan_id"])
+        assert done["plan_id"] == shown["plan_id"]
+        assert done["deleted"] == shown["planned"]
+        again = await one.fail("prune_memory", **confirmed, plan_id=shown["plan_id"])
+        assert f"{shown['plan_id']} was applied already" in again
+        rest = await one.call("prune_memory", **confirmed, strategy="all")
+        assert rest["plan_id"] == later["plan_id"]
+        assert len(rest["deleted"]["memories"]) == 1
+
+    with_agent(code, work, mode)
+
+
 def test_a_user_may_confirm_a_deletion_from_memory(code: Path, mode: str) -> None:
     user = User("accept", {"delete": True})
 
@@ -133,7 +156,13 @@ def test_every_strategy_has_a_preview(code: Path, strategy: str) -> None:
         ("search_memory", {"query": ""}, "'query' is ''"),
         ("search_memory", {"query": "x", "limit": 1_000}, "'limit' is 1000"),
         ("prune_memory", {"strategy": "everything"}, "'strategy' is 'everything'"),
-        ("prune_memory", {"plan_id": "x"}, "no parameter 'plan_id'"),
+        ("prune_memory", {"plan": "x"}, "no parameter 'plan'"),
+        ("prune_memory", {"plan_id": "plan-1"}, "pass dry_run=false and confirm=true"),
+        (
+            "prune_memory",
+            {"plan_id": "plan-1", "dry_run": False, "confirm": True, "workspace_id": "default"},
+            "no plan 'plan-1' for workspace 'default'",
+        ),
         ("prune_memory", {"dry_run": "perhaps"}, "'dry_run' is 'perhaps'"),
         ("memory_stats", {"all": True}, "no parameter 'all'"),
     ],

@@ -94,6 +94,7 @@ def test_prune_memory_takes_what_the_design_of_the_memory_says() -> None:
     limit = schema["properties"].pop("limit")
     assert limit["default"] is None
     assert schema["properties"].pop("max_tokens") == {"type": "integer", "default": 2_000}
+    assert schema["properties"].pop("plan_id")["default"] == ""
     found = {
         name: (given["type"], given["default"]) for name, given in schema["properties"].items()
     }

@@ -14,7 +14,7 @@ import msgspec
 from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, Resolve
 from pydantic import Field
 
-from marksweep.errors import NotConfirmed, Refused
+from marksweep.errors import BadInput, NotConfirmed, Refused
 from marksweep.graph.pruning import (
     PreviewRow,
     PruneResult,
@@ -238,15 +238,29 @@ PruneChoice = Literal[
 
 
 async def plan_to_delete(
-    ctx: Ctx, memory: CurrentMemory, dry_run: bool, strategy: str, limit: int | None
+    ctx: Ctx,
+    memory: CurrentMemory,
+    *,
+    dry_run: bool,
+    strategy: str,
+    limit: int | None,
+    plan_id: str,
 ) -> Plan | None:
-    """Return the plan that a deletion carries out: the one shown last, or a new one."""
+    """Return the plan that a deletion carries out: the named one, the one shown last, or a new one.
+
+    NotFound if the workspace has no such plan.
+    """
+    if dry_run and plan_id:
+        raise BadInput(
+            f"a dry run makes a new plan, but plan_id is {plan_id!r}. To delete what that plan "
+            "shows, pass dry_run=false and confirm=true."
+        )
     if dry_run:
         return None
     graph, workspace = memory
-    shown = state_of(ctx).shown_plans.get((workspace, strategy))
-    if shown is not None:
-        return await graph.find_plan(workspace, shown)
+    named = plan_id or state_of(ctx).shown_plans.get((workspace, strategy))
+    if named:
+        return await graph.find_plan(workspace, named)
     plan = (await graph.plan(workspace, PruneStrategy.named(strategy), limit=limit)).plan
     await graph.save(plan)
     return plan
@@ -292,26 +306,26 @@ async def prune_memory(
     dry_run: Annotated[  # noqa: ARG001 - `plan_to_delete` reads it: a dry run has no plan yet
         bool, Field(description="Only show what would go. false: delete it, if confirmed.")
     ] = True,
-    confirm: Annotated[
-        bool, Field(description="Must be true for a deletion; a dry run ignores it.")
-    ] = False,
+    confirm: Annotated[bool, Field(description="Must be true for a deletion.")] = False,
     strategy: Annotated[
         PruneChoice,
         Field(
             description="stale_code: files that are gone; orphaned_chunks: chunks that no memory "
             "has; orphaned_entities: entities that nothing mentions; expired: past their time to "
-            "live; duplicates: notes that say what another says; all: all of "
-            "these."
+            "live; duplicates: notes that repeat another."
         ),
     ] = "stale_code",
     limit: Annotated[
         int | None,
-        Field(ge=1, description="Delete at most this many nodes; default: what the cap allows."),
+        Field(ge=1, description="Delete at most this many nodes; default: the cap."),
     ] = None,
+    plan_id: Annotated[  # noqa: ARG001 - `plan_to_delete` reads it
+        str, Field(description="Of the dry run to carry out; default: the last.")
+    ] = "",
 ) -> Answer[MemoryPruned]:
     """Show what in long-term memory is garbage: files and roots that are gone, duplicates, what is
-    expired or orphaned. Call when asked to clean up. To delete exactly what was shown: dry_run
-    false and confirm true, once the user agrees; restorable for a week."""
+    expired or orphaned. Call when asked to clean up. To delete what was shown, once the user
+    agrees: its plan_id, dry_run false, confirm true; restorable for a week."""
     state = state_of(ctx)
     graph, workspace = memory
     limits = graph.settings.limits
@@ -333,7 +347,9 @@ async def prune_memory(
         )
     except (NotConfirmed, Refused) as refusal:
         raise VerbatimError(f"Error: {refusal}") from refusal
-    state.shown_plans.pop((workspace, strategy), None)
+    shown = (workspace, plan.strategy)
+    if state.shown_plans.get(shown) == plan.plan_id:
+        del state.shown_plans[shown]
     return _pruned(response, limits)
 
 
@@ -374,9 +390,8 @@ def prune_text(response: PruneResult, limits: Limits) -> str:
     lines += [
         *blockers_text(plan),
         "",
-        f"Plan: {plan.plan_id}",
         f"To delete exactly this: prune_memory(workspace_id={plan.workspace!r}, "
-        f"strategy={str(plan.strategy)!r}, dry_run=false, confirm=true{limit}).",
+        f"plan_id={plan.plan_id!r}, dry_run=false, confirm=true{limit}).",
         f"Deleted items can be restored for {in_days(limits.grace)}.",
     ]
     return "\n".join(lines)
