@@ -17,7 +17,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
@@ -191,10 +191,9 @@ def scores(
 
 def likely(scores: Mapping[int, float], most: int) -> list[int]:
     """Return the keys of so many highest scores, best first, with all ties."""
-    if len(scores) > most:
-        least = sorted(scores.values(), reverse=True)[most - 1]
-        scores = {key: score for key, score in scores.items() if score >= least}
-    return sorted(scores, key=lambda key: (-scores[key], key))
+    order = sorted(sorted(scores), key=scores.__getitem__, reverse=True)
+    least = scores[order[most - 1]] if len(order) > most else 0.0
+    return [*order[:most], *takewhile(lambda key: scores[key] == least, order[most:])]
 
 
 def best_matches(

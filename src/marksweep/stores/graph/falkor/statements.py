@@ -432,7 +432,7 @@ WHERE c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = false
     AND ($since IS NULL OR m.created_at >= $since) AND ($until IS NULL OR m.created_at < $until)
     AND (size($sources) = 0 OR m.source IN $sources)
     AND (size($languages) = 0 OR m.language IN $languages)
-    AND all(tag IN $tags WHERE tag IN m.tags)"""
+    AND (size($tags) = 0 OR all(tag IN $tags WHERE tag IN m.tags))"""
 BEST_MATCHES = f"""
 UNWIND $words AS w WITH w[0] AS match, w[1] AS weight
 CALL db.idx.fulltext.queryNodes('Chunk', match) YIELD node, score AS times
