@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
@@ -18,7 +19,7 @@ from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Send
 
 from marksweep.errors import NotFound
 from marksweep.monitoring import Monitor
@@ -37,19 +38,24 @@ SECONDS_TO_CONNECT = 30.0
 
 HOP_BY_HOP = frozenset(
     {
-        "connection",
-        "content-length",
-        "host",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
+        b"connection",
+        b"content-length",
+        b"expect",
+        b"host",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
     }
 )
-"""Headers that apply to one connection and are not forwarded."""
+"""Headers that apply to one connection and are not forwarded, nor are those that `connection`
+names."""
+
+RawHeaders = Sequence[tuple[bytes, bytes]]
+"""Headers as they are on the wire: any bytes, some of them several times."""
 
 BAD_REQUEST = 400
 NOT_FOUND = 404
@@ -98,7 +104,7 @@ class Proxy:
 
     async def handle(self, request: Request) -> Response:
         """Forward a request, and stream its answer back."""
-        headers = {k.lower(): v for k, v in request.headers.items() if k.lower() not in HOP_BY_HOP}
+        headers = {name.lower(): value for name, value in request.headers.items()}
         path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
         try:
             url = self._upstreams.url(path.partition("?")[0], request.url.query, headers)
@@ -113,23 +119,42 @@ class Proxy:
         address = request.client.host if request.client else "unknown"
         incoming = Incoming(dialect, headers, body, model_at(request.url.path), address)
         outgoing = Outgoing(body)
+        forwarded = _forwarded(request.headers.raw)
         if dialect:
             outgoing = await self._outgoing(incoming)
-            headers["accept-encoding"] = "identity"
-        request_out = self._client.build_request(
-            request.method, url, headers=headers, content=outgoing.body or None
-        )
+            others = [(name, value) for name, value in forwarded if name != b"accept-encoding"]
+            forwarded = [*others, (b"accept-encoding", b"identity")]
         try:
-            answer = await self._client.send(request_out, stream=True)
+            # Not `build_request`, which adds headers that the client did not send, and cookies
+            # that another client got.
+            first = httpx.Request(
+                request.method, url, headers=forwarded, content=outgoing.body or None
+            )
+            answer = await self._sent(first, request)
             if answer.status_code == BAD_REQUEST and outgoing.is_changed:
                 await answer.aclose()
                 self._projection.failed("the provider refused the rewritten request", incoming)
                 outgoing = Outgoing(body)
-                again = self._client.build_request("POST", url, headers=headers, content=body)
-                answer = await self._client.send(again, stream=True)
-        except httpx.HTTPError as error:
-            return _unreachable(request_out.url.host, error)
+                again = httpx.Request("POST", url, headers=forwarded, content=body)
+                answer = await self._sent(again, request)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return _unreachable(urlsplit(url).hostname, error)
+        except ClientDisconnect:
+            return Response(status_code=BAD_REQUEST)
         return self._answer(answer, outgoing, dialect)
+
+    async def _sent(self, outgoing: httpx.Request, request: Request) -> httpx.Response:
+        """Send a request until its answer begins; ClientDisconnect if the client leaves before."""
+        answer = asyncio.ensure_future(self._client.send(outgoing, stream=True))
+        gone = asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                raise ClientDisconnect
+            return answer.result()
+        finally:
+            answer.cancel()
+            gone.cancel()
 
     async def _outgoing(self, incoming: Incoming) -> Outgoing:
         """Build the body in a thread; use the client's own if that takes too long."""
@@ -144,25 +169,20 @@ class Proxy:
             self._monitor.took(incoming.dialect, time.perf_counter() - started)
 
     def _answer(self, answer: httpx.Response, outgoing: Outgoing, dialect: str) -> Response:
-        own = {"content-length"} if answer.request.method == "HEAD" else set()
-        back = [(k, v) for k, v in answer.headers.multi_items() if k not in HOP_BY_HOP - own]
-        response = StreamingResponse(
-            self._passing(answer, outgoing, dialect),
-            answer.status_code,
-            background=BackgroundTask(answer.aclose),
-        )
-        response.raw_headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in back]
+        reader = UsageReader(dialect)
+        ended = BackgroundTask(self._ended, answer, outgoing, reader if dialect else None)
+        response = _Streamed(_chunks(answer, reader), answer.status_code, background=ended)
+        response.raw_headers = _forwarded(answer.headers.raw)
+        if answer.request.method == "HEAD" and "content-length" in answer.headers:
+            response.headers["content-length"] = answer.headers["content-length"]
         return response
 
-    async def _passing(
-        self, answer: httpx.Response, outgoing: Outgoing, dialect: str
-    ) -> AsyncIterator[bytes]:
-        """Stream an answer chunk by chunk, and read its usage."""
-        reader = UsageReader(dialect)
-        async for chunk in answer.aiter_raw():
-            reader.feed(chunk)
-            yield chunk
-        usage = reader.usage() if dialect and answer.is_success else None
+    async def _ended(
+        self, answer: httpx.Response, outgoing: Outgoing, reader: UsageReader | None
+    ) -> None:
+        """Record the usage of a model, also if the client left after it was reported."""
+        await answer.aclose()
+        usage = reader.usage() if reader and answer.is_success else None
         if usage is not None:
             await asyncio.to_thread(self._projection.observed, outgoing, usage)
 
@@ -171,7 +191,39 @@ class Proxy:
         await self._client.aclose()
 
 
-def _unreachable(host: str, error: httpx.HTTPError) -> Response:
+class _Streamed(StreamingResponse):
+    """An answer that is broken off, with one line in the log, if its provider breaks it off."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Send what arrives."""
+        try:
+            await super().stream_response(send)
+        except httpx.HTTPError as error:
+            logger.warning("the provider broke off its answer: %s", type(error).__name__)
+
+
+async def _chunks(answer: httpx.Response, reader: UsageReader) -> AsyncIterator[bytes]:
+    """Yield an answer as it arrives, and read its usage."""
+    async for chunk in answer.aiter_raw():
+        reader.feed(chunk)
+        yield chunk
+
+
+async def _left(request: Request) -> None:
+    """Wait until the client closes its connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _forwarded(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
+    """Return the headers that go on, byte for byte."""
+    lower = [(name.lower(), value) for name, value in headers]
+    named = b",".join(value for name, value in lower if name == b"connection")
+    dropped = HOP_BY_HOP.union(name.strip().lower() for name in named.split(b","))
+    return [(name, value) for name, value in lower if name not in dropped]
+
+
+def _unreachable(host: str | None, error: Exception) -> Response:
     """Tell the client that its provider cannot be reached; it will retry."""
     problem = f"{host} cannot be reached: {type(error).__name__}"
     logger.warning("%s", problem)
