@@ -19,7 +19,7 @@ import pytest
 from marksweep.dialects import validate
 from marksweep.following import unmarked
 from marksweep.proxy.projection import Incoming, Options, Projection
-from marksweep.proxy.usage import Usage
+from marksweep.proxy.usage import Usage, UsageReader
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 from tests.clients.upstream import ENDPOINTS, Request, Upstream, serving
 
@@ -283,6 +283,52 @@ def test_usage_that_comes_late_is_compared_with_the_request_it_answers() -> None
     projection.observed(early, Usage(early.tokens, early.tokens))
     assert not projection.totals.collections
     assert projection.outgoing(incoming[2]).is_changed
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer", "usage"),
+    [
+        ("anthropic", b'{"input_tokens": 900}', Usage(900, None)),
+        ("openai_chat", b'{"usage": {"prompt_tokens": 900}}', Usage(900, None)),
+        (
+            "anthropic",
+            b'{"usage": {"input_tokens": 2, "cache_read_input_tokens": 0, '
+            b'"cache_creation_input_tokens": 7}}',
+            Usage(9, 0),
+        ),
+        (
+            "openai_responses",
+            b'{"usage": {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 8}}}',
+            Usage(9, 8),
+        ),
+        ("gemini", b'{"totalTokens": 31}', None),
+    ],
+)
+def test_what_an_answer_does_not_report_is_not_zero(
+    dialect: str, answer: bytes, usage: Usage | None
+) -> None:
+    reader = UsageReader(dialect)
+    reader.feed(answer)
+    assert reader.usage() == usage
+
+
+def test_counting_tokens_does_not_make_the_cache_cold() -> None:
+    """The answer to it says nothing about the cache, which is still warm at 80 % of the limit."""
+    history = work("a task that is counted", 12, lines=12)
+    bodies = [json.dumps({"messages": history[:end]}).encode() for end in (21, 23, 23, 25)]
+    incoming = [Incoming("anthropic", {}, body) for body in bodies]
+    whole = Projection(Options(limit=10**6), None).outgoing(incoming[-1]).tokens
+    projection = Projection(Options(limit=whole * 100 // 82), None)
+    for each in incoming[:2]:
+        outgoing = projection.outgoing(each)
+        projection.observed(outgoing, Usage(outgoing.tokens, outgoing.tokens - 1))
+    counted = projection.outgoing(incoming[2])
+    reader = UsageReader("anthropic")
+    reader.feed(b'{"input_tokens": %d}' % counted.tokens)
+    usage = reader.usage()
+    assert usage is not None
+    projection.observed(counted, usage)
+    assert not projection.outgoing(incoming[-1]).is_changed
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ class Projection:
             outgoing.conversation.observe(usage.input_tokens, usage.cached_tokens, outgoing.tokens)
         with self._lock:
             self.totals.reported_tokens += usage.input_tokens
-            self.totals.reported_cached += usage.cached_tokens
+            self.totals.reported_cached += usage.cached_tokens or 0
 
     @contextmanager
     def _watch(self, plan: Plan, trigger: str) -> Iterator[Notify]:

@@ -26,7 +26,8 @@ class Usage(msgspec.Struct, frozen=True):
 
     input_tokens: int
     """All input tokens, cached or not."""
-    cached_tokens: int
+    cached_tokens: int | None
+    """Those from the provider's cache; None: not reported, which says nothing about the cache."""
 
 
 class UsageReader:
@@ -48,19 +49,16 @@ class UsageReader:
     def usage(self) -> Usage | None:
         """Return the usage; None if the answer reports none."""
         data = self._start + self._end
-        cached = _last(_CACHED, data)
+        cached = _CACHED.findall(data)
         if self._dialect == "anthropic":
             fresh = _FRESH.search(data)
             if fresh is None:
                 return None
             written = _WRITTEN.search(data)
-            first = _CACHED.search(data)
-            cached = int(first[1]) if first else 0
-            return Usage(int(fresh[1]) + cached + (int(written[1]) if written else 0), cached)
-        whole = _last(_FRESH if self._dialect == "openai_responses" else _WHOLE, data)
-        return Usage(whole, cached) if whole else None
-
-
-def _last(pattern: re.Pattern[bytes], data: bytes) -> int:
-    found = pattern.findall(data)
-    return int(found[-1]) if found else 0
+            first = int(cached[0]) if cached else None
+            whole = int(fresh[1]) + (first or 0) + (int(written[1]) if written else 0)
+            return Usage(whole, first)
+        counts = (_FRESH if self._dialect == "openai_responses" else _WHOLE).findall(data)
+        if not counts or not int(counts[-1]):
+            return None
+        return Usage(int(counts[-1]), int(cached[-1]) if cached else None)
