@@ -19,12 +19,12 @@ from marksweep.recalling import recall
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 
-def work(task: str, steps: int) -> list[Any]:
+def work(task: str, steps: int, dialect: str = "anthropic") -> list[Any]:
     beats: list[Said | Answered] = [Said(task)]
     for n in range(steps):
         text = f"{task}: content of file {n}\n" * 60
         beats.append(Answered(f"step {n}", calls=(Call("read", {"path": f"{n}.py"}, text),)))
-    return [unmarked(message) for message in render_script(Script(tuple(beats)), "anthropic")]
+    return [unmarked(message) for message in render_script(Script(tuple(beats)), dialect)]
 
 
 def grown(fit: Fit, history: list[Any], key: str = "") -> list[Any]:
@@ -75,6 +75,25 @@ def test_a_rewind_past_a_sweep_is_a_branch_and_both_keep_their_sweeps() -> None:
     assert not validate([kept.message for kept in branched.kept], "anthropic")
     assert branched.conversation is not fit.follow(history).conversation
     assert fit(history) == sent
+
+
+def test_conversations_with_the_same_instructions_do_not_take_each_others_sweeps() -> None:
+    """Agents of one program differ only in what their users ask."""
+    fit = Fit(3_000, dialect="openai_chat")
+    system = {"role": "system", "content": "You are a careful engineer."}
+    examples = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+    for beginning in ([system], [system, *examples]):
+        histories = [[*beginning, *work(f"task {n}", 8, "openai_chat")] for n in range(12)]
+        sent = [
+            [fit(history[:end]) for end in range(len(beginning) + 1, len(history) + 1, 2)][-1]
+            for history in histories
+        ]
+        assert len({fit.follow(history).conversation.workspace for history in histories[-5:]}) == 5
+        assert [fit(history) for history in histories[-5:]] == sent[-5:]
+        for n, each in enumerate(sent):
+            named = re.findall(r'recall\(\\?"(.*?)\\?"\)', str(each))
+            assert named
+            assert all(f"task {n}: content" in recall(fit.store, name) for name in named)
 
 
 def test_ids_of_conversations_in_one_store_differ_also_by_two_processes(tmp_path: Path) -> None:

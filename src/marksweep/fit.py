@@ -26,7 +26,7 @@ import msgspec
 
 from marksweep.conversation import Conversation
 from marksweep.dialects import detect
-from marksweep.dialects.base import Json
+from marksweep.dialects.base import Json, plain
 from marksweep.dialects.history import LISTS
 from marksweep.errors import BadInput
 from marksweep.following import Kept, Overlap, digest, listed
@@ -40,8 +40,14 @@ PREFIX = "fit:"
 MOST_OPEN = 32
 """Conversations that are kept open. More take memory; fewer are reopened more often."""
 
-MOST_BRANCHES = 8
-"""Branches of one conversation. A host that rewinds more often loses the oldest branch's sweeps."""
+MOST_COMPARED = 8
+"""Conversations that begin alike with which a history is compared: the most recently used.
+
+More find an older branch again; fewer are faster. One that is not found is collected anew.
+"""
+
+INSTRUCTIONS = ("system", "developer")
+"""Roles of messages that begin every conversation of an agent."""
 
 
 class Fitted(msgspec.Struct, frozen=True):
@@ -78,8 +84,8 @@ class Fit:
         self._most_open = most_open
         self._options = options
         self._open: OrderedDict[str, Conversation] = OrderedDict()
-        self._names = dict.fromkeys(self._stored(PREFIX))
-        """The known conversations of the store."""
+        self._names = dict.fromkeys(sorted(self._stored(PREFIX), key=_number))
+        """The known conversations of the store, most recently used last."""
         self._models: dict[str, str] = {}
         """The model to which each conversation was last sent."""
         self._guard = RLock()
@@ -120,6 +126,8 @@ class Fit:
         group = self._beginning(key, name, values)
         with self._guard:
             talk = self._find(group, messages, name, state)
+            self._names.pop(talk.workspace)
+            self._names[talk.workspace] = None
             before = self._models.get(talk.workspace)
             self._models[talk.workspace] = model or before or ""
         if requested_at is not None:
@@ -137,7 +145,10 @@ class Fit:
         return next((name for name in reversed(list(self._open)) if name.startswith(group)), group)
 
     def _beginning(self, key: str, dialect: str, values: Sequence[Json]) -> str:
-        return f"{self.group(key)}{_hashed(dialect.encode() + digest(values[0]))}:"
+        """Return the prefix of the names of those that agree up to the first message of a user."""
+        count = 1 + next((n for n, value in enumerate(values) if not _instructs(value)), 0)
+        said = b"".join(map(digest, values[:count]))
+        return f"{self.group(key)}{_hashed(dialect.encode() + said)}:"
 
     def _find(self, group: str, messages: Json, dialect: str, state: Json) -> Conversation:
         """Return the conversation that a history continues, or a new one."""
@@ -149,7 +160,7 @@ class Fit:
             first = f"{group}{self._next_number()}"
             return self._opened(first, dialect) if state is None else self._copy(state, first)
         overlap, talk = found[0]
-        if not overlap.loses_sweep or len(found) >= MOST_BRANCHES:
+        if not overlap.loses_sweep:
             return talk
         return self._copy(talk.state(), f"{group}{self._next_number()}")
 
@@ -158,7 +169,7 @@ class Fit:
     ) -> list[tuple[Overlap, Conversation]]:
         """Return the conversations of a group, the one with the longest common beginning first."""
         names = [name for name in self._names if name.startswith(group)]
-        talks = [self._opened(name, dialect) for name in names]
+        talks = [self._opened(name, dialect) for name in names[-MOST_COMPARED:]]
         found = [(talk.overlap(messages), talk) for talk in talks]
         return sorted(found, key=lambda each: (each[0].known, -each[0].taken_back), reverse=True)
 
@@ -176,8 +187,7 @@ class Fit:
     def workspaces(self) -> tuple[str, ...]:
         """List the conversations, most recently used first."""
         with self._guard:
-            names = [*self._names, *self._open]
-        return tuple(dict.fromkeys(reversed(names)))
+            return tuple(reversed(self._names))
 
     def conversation(self, workspace: str, dialect: str | None = None) -> Conversation:
         """Return a conversation as it is: the open one, or one read from the store."""
@@ -231,6 +241,11 @@ class Fit:
 
 def _hashed(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def _instructs(value: Json) -> bool:
+    said = plain(value)
+    return isinstance(said, dict) and said.get("role") in INSTRUCTIONS
 
 
 def _number(workspace: str) -> int:
