@@ -18,6 +18,7 @@ import pytest
 
 from marksweep.dialects import validate
 from marksweep.following import unmarked
+from marksweep.proxy.endpoints import Upstreams
 from marksweep.proxy.projection import Incoming, Options, Projection
 from marksweep.proxy.usage import Usage, UsageReader
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
@@ -455,6 +456,23 @@ def test_an_unreachable_provider_is_an_error_the_client_understands(tmp_path: Pa
         answer = alone.send("anthropic", work("a task", 1)[:1])
         assert answer.status_code == 502
         assert "cannot be reached" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "host"),
+    [
+        ("/v1/messages", {}, "api.anthropic.com"),
+        ("/v1/models", {"anthropic-version": "2023-06-01"}, "api.anthropic.com"),
+        ("/api/claude_code/settings", {"x-api-key": "sk-ant-x"}, "api.anthropic.com"),
+        ("/api/oauth/usage", {"authorization": "Bearer sk-ant-oat01-x"}, "api.anthropic.com"),
+        ("/v1/threads/t/messages", {"authorization": "Bearer sk-x"}, "api.openai.com"),
+        ("/v1/chat/completions/c/messages", {"authorization": "Bearer sk-x"}, "api.openai.com"),
+        ("/v1/models", {"x-goog-api-key": "x"}, "generativelanguage.googleapis.com"),
+        ("/v1beta/models/m:generateContent", {}, "generativelanguage.googleapis.com"),
+    ],
+)
+def test_a_key_goes_only_to_its_own_provider(path: str, headers: dict[str, str], host: str) -> None:
+    assert Upstreams().url(path, "", headers) == f"https://{host}{path}"
 
 
 @pytest.mark.parametrize(

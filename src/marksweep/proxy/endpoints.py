@@ -34,8 +34,11 @@ SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "session_id", "x-se
 SESSION_FIELDS = ("prompt_cache_key",)
 """Fields of a request's body that hold the conversation id."""
 
-SUBSCRIPTION = "bearer sk-ant-oat"
-"""Prefix of the authorization header of a subscription, in lower case."""
+ANTHROPIC_KEY = "bearer sk-ant-"
+"""Prefix of an authorization header with a key of Anthropic, in lower case."""
+
+SUBSCRIPTION = f"{ANTHROPIC_KEY}oat"
+"""Prefix of the authorization header of a subscription."""
 
 
 class Upstreams(msgspec.Struct, frozen=True):
@@ -74,11 +77,14 @@ class Upstreams(msgspec.Struct, frozen=True):
 
 
 def _provider(path: str, headers: Mapping[str, str]) -> str:
-    """Return the provider of a request, by its path or a header that only one provider has."""
-    dialect = dialect_at(path) or ""
-    if dialect == "anthropic" or "anthropic-version" in headers:
+    """Return the provider of a request: of its key, which no other may get, or of its path."""
+    if (
+        {"anthropic-version", "x-api-key"} & headers.keys()
+        or _authorized(headers, ANTHROPIC_KEY)
+        or path.startswith("/v1/messages")
+    ):
         return "anthropic"
-    if dialect == "gemini" or "x-goog-api-key" in headers or path.startswith("/v1beta/"):
+    if "x-goog-api-key" in headers or path.startswith("/v1beta/") or dialect_at(path) == "gemini":
         return "gemini"
     return "openai"
 
@@ -104,4 +110,8 @@ def session_of(headers: Mapping[str, str], body: Mapping[str, Json]) -> str:
 
 def is_subscription(headers: Mapping[str, str]) -> bool:
     """Whether a subscription pays for a request, rather than an API key."""
-    return headers.get("authorization", "").lower().startswith(SUBSCRIPTION)
+    return _authorized(headers, SUBSCRIPTION)
+
+
+def _authorized(headers: Mapping[str, str], prefix: str) -> bool:
+    return headers.get("authorization", "").lower().startswith(prefix)
