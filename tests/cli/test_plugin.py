@@ -6,12 +6,18 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 from marksweep.dialects import validate
+from marksweep.model import utc_now
+from marksweep.proxy.hooks import stashed
+from marksweep.recalling import recall
+from marksweep.stores.open import open_store
 from tests.dialects.test_chain import line, session
 from tests.test_fit import work
 
@@ -51,6 +57,25 @@ def test_bulky_output_is_shortened_in_its_own_shape_and_the_rest_is_found(tmp_pa
     assert "line 450 of" in run(tmp_path, "swept", names[0], "--limit", "100000").stdout
     again = run(tmp_path, "hook", "post-tool-use", given=used(BULKY + "x"))
     assert f'recall(\\"{names[0][:-1]}2\\")' in again.stdout
+
+
+def test_the_outputs_of_parallel_calls_are_all_found(tmp_path: Path) -> None:
+    """The client runs their hooks at the same time, each in its own process."""
+    stores = [open_store(tmp_path / "hooks.db") for _ in range(4)]
+    start = Barrier(len(stores))
+
+    def keep(number: int) -> dict[str, str]:
+        start.wait()
+        texts = [f"output {n} of call {number}" for n in range(5)]
+        return {stashed(stores[number], "s1", [text], utc_now())[0]: text for text in texts}
+
+    with ThreadPoolExecutor(len(stores)) as hooks:
+        kept = list(hooks.map(keep, range(len(stores))))
+    assert len({name for each in kept for name in each}) == 20
+    for name, text in (pair for each in kept for pair in each.items()):
+        assert recall(stores[0], name) == text
+    for store in stores:
+        store.close()
 
 
 @pytest.mark.parametrize(

@@ -48,16 +48,18 @@ Hook = Callable[[Json, Store, datetime], Json]
 
 def stashed(store: Store, session: str, texts: Sequence[str], now: datetime) -> list[str]:
     """Store texts in the stash of a session; return their ids."""
-    kept = Segments(store, workspace=f"{PREFIX}hook:{session}", actor="hook", clock=lambda: now)
-    if kept.workspace not in store.segments.workspaces():
-        kept.add(_segment(SESSION, f"Kept for session {session}.", now))
-    first = store.stash.count(kept.workspace) + 1
-    of_session = zlib.crc32(session.encode()) % SESSION_NUMBERS
-    made = [_segment(f"h{of_session}.{n}", text, now) for n, text in enumerate(texts, first)]
-    names = [segment.segment_id for segment in made]
-    if names:
-        kept.add(*made)
-        kept.collect(kept.plan_for(names))
+    workspace = f"{PREFIX}hook:{session}"
+    with store.lock(workspace):  # the hooks of parallel calls run at once, and number what they add
+        kept = Segments(store, workspace=workspace, actor="hook", clock=lambda: now)
+        if workspace not in store.segments.workspaces():
+            kept.add(_segment(SESSION, f"Kept for session {session}.", now))
+        first = store.stash.count(workspace) + 1
+        of_session = zlib.crc32(session.encode()) % SESSION_NUMBERS
+        made = [_segment(f"h{of_session}.{n}", text, now) for n, text in enumerate(texts, first)]
+        names = [segment.segment_id for segment in made]
+        if names:
+            kept.add(*made)
+            kept.collect(kept.plan_for(names))
     return names
 
 
