@@ -356,6 +356,35 @@ class TestOpenAIAgents(AdapterContract):
         if failures == 1:
             assert asyncio.run(inner.get_items()) == before
 
+    def test_a_run_that_is_cancelled_while_its_session_is_rewritten_does_not_empty_it(self) -> None:
+        class Slow(SQLiteSession):
+            is_cleared: asyncio.Event | None = None
+
+            async def clear_session(self) -> None:
+                await super().clear_session()
+                if self.is_cleared is not None:
+                    self.is_cleared.set()
+                    await asyncio.sleep(0.05)
+
+        agent = OpenAIAgent(reading(25), options={"rewrite_history": True})
+        inner = agent.sessions["a"] = Slow("a")
+        OPENED.append(inner)
+        agent.ask("Read all files of the project.")
+        session = MarksweepSession("a", inner, agent.filter)
+
+        async def cancel() -> list[Any]:
+            inner.is_cleared = asyncio.Event()
+            loading = asyncio.create_task(session.get_items())
+            await inner.is_cleared.wait()
+            loading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await loading
+            await asyncio.sleep(0.5)
+            left: list[Any] = await inner.get_items()
+            return left
+
+        assert "src/24.py" in said(asyncio.run(cancel()))
+
 
 def _read(path: str) -> str:
     """Read a file."""

@@ -17,6 +17,7 @@ another kind of session, conversations are distinguished by their content.
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Unpack
 
@@ -132,22 +133,22 @@ class MarksweepSession:
         )
         if left is items:
             return items
-        try:
-            await self.inner.clear_session()
-            await self.inner.add_items(left)
-        except Exception as error:  # noqa: BLE001 - the run must continue
-            made.adapter.failed(error)
-            await self._put_back(made, items)
-            return items
-        return left
+        # A run that is cancelled between the two steps would leave an empty session.
+        return await asyncio.shield(self._replaced(made, items, left))
 
-    async def _put_back(self, made: MarksweepFilter, items: list[Json]) -> None:
-        """Store the old items again, because they could not be replaced."""
-        try:
-            await self.inner.clear_session()
-            await self.inner.add_items(items)
-        except Exception as error:  # noqa: BLE001 - the run must continue
-            made.adapter.failed(error)
+    async def _replaced(
+        self, made: MarksweepFilter, items: list[Json], left: list[Json]
+    ) -> list[Json]:
+        """Store other items instead, or else the old ones again; return what is stored."""
+        for stored in (left, items):
+            try:
+                await self.inner.clear_session()
+                await self.inner.add_items(stored)
+            except Exception as error:  # noqa: BLE001 - the run must continue
+                made.adapter.failed(error)
+            else:
+                return stored
+        return items
 
     async def add_items(self, items: list[Json]) -> None:
         """Store more items."""
