@@ -221,7 +221,9 @@ def test_a_clients_folder_is_linked_except_for_the_file_that_differs(tmp_path: P
     (real / "commands").mkdir(parents=True)
     (real / "projects.json").write_text("old")
     (real / "settings.json").write_text(
-        '{"ui": {"theme": "https://dark"}, // mine\n "mcpServers": {"own": {"command": "x"},},}'
+        '{"ui": {"theme": "https://dark"}, // mine\n'
+        ' "mcpServers": {"own": {"command": "x"},}, // last\n}',
+        encoding="utf-8-sig",
     )
     environment = {"HOME": str(tmp_path)}
     (tmp_path / "ours").mkdir()

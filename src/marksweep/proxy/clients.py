@@ -32,7 +32,8 @@ CLAUDE_COMMANDS = frozenset(
 )
 """Commands of Claude Code that do not start a session and take none of its options."""
 
-_NOT_JSON = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_COMMENT = r"//[^\n]*|/\*.*?\*/"
+_NOT_JSON = re.compile(rf'("(?:\\.|[^"\\])*")|{_COMMENT}|,(?=(?:\s|{_COMMENT})*[}}\]])', re.DOTALL)
 """Comments and trailing commas, which clients allow. Strings, which may hold either, are kept."""
 
 
@@ -292,7 +293,7 @@ def client_named(name: str) -> Client:
 def _configuration(file: Path) -> dict[str, Json]:
     """Read a client's configuration: JSON with comments; empty if the file is missing."""
     try:
-        found = json.loads(_NOT_JSON.sub(r"\1", file.read_text()) or "{}")
+        found = json.loads(_NOT_JSON.sub(r"\1", file.read_text("utf-8-sig")) or "{}")
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
