@@ -224,6 +224,11 @@ def test_other_sites_and_those_without_the_token_are_refused(
         assert page.client.get("api/heaps", headers=headers).status_code == status
 
 
+def test_a_host_may_be_named_without_the_port_of_http(page: Page) -> None:
+    for host in ("127.0.0.1", "localhost", "[::1]"):
+        assert page.client.get("api/heaps", headers={"Host": host}).status_code == 200
+
+
 def test_bad_requests_are_answered_with_a_reason(page: Page) -> None:
     for status, path, query in (
         (404, "view", {"heap": "segments:nobody"}),
@@ -235,7 +240,14 @@ def test_bad_requests_are_answered_with_a_reason(page: Page) -> None:
     ):
         answer = page.client.get(f"api/{path}", params=query)
         assert (answer.status_code, bool(answer.json()["error"])) == (status, True), path
-    for body in (b"", b"{", b"[]", b'{"heap": 1}', b'{"heap": "x", "more": 1}'):
+    for body in (
+        b"",
+        b"{",
+        b"[]",
+        b'{"heap": "\xff"}',
+        b'{"heap": 1}',
+        b'{"heap": "x", "more": 1}',
+    ):
         answer = page.client.post(
             "api/plan", content=body, headers={"Content-Type": "application/json"}
         )

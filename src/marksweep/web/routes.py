@@ -7,6 +7,7 @@ bearer token if there is one. Reads are GET; changes are POST.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from marksweep.dialects.base import spelled
+from marksweep.dialects.base import NO_JSON, spelled
 from marksweep.errors import BadInput, MarksweepError, NotFound, Refused
 from marksweep.model import Plan, Stashed, Step
 from marksweep.web.bearer import BearerTokens, given_token
@@ -42,6 +43,9 @@ FILES = {
 
 PUBLIC = frozenset({PATH, *(f"{PATH}/{name}" for name in FILES)})
 """Paths that need no token: they contain no user data."""
+
+_PORT = re.compile(r":\d*$", re.ASCII)
+"""The port in a Host header. Clients omit that of HTTP, 80."""
 
 MAX_BODY = 100_000
 """Largest request, in bytes."""
@@ -117,7 +121,7 @@ class Door:
         """Return a refusal, or None to admit the request."""
         headers = request.headers
         host = headers.get("host", "")
-        if host not in self._hosts and f"{host.rpartition(':')[0]}:*" not in self._hosts:
+        if host not in self._hosts and f"{_PORT.sub('', host)}:*" not in self._hosts:
             return _said(421, f"this is not {host!r}. Open the address that was printed.")
         origin = headers.get("origin")
         site = headers.get("sec-fetch-site", "none")
@@ -296,7 +300,7 @@ def _changing(work: Callable[[Source, Wanted], object]) -> Work:
                 return _said(413, f"the body has more than {MAX_BODY:,} bytes.")
         try:
             wanted = msgspec.json.decode(bytes(body), type=Wanted)
-        except msgspec.DecodeError as error:
+        except NO_JSON as error:
             raise BadInput(f"the body cannot be read: {error}.") from error
 
         def changed() -> object:
