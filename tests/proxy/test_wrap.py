@@ -171,6 +171,31 @@ def test_a_proxy_that_cannot_start_leaves_the_client_alone(home: Path) -> None:
     assert "claude runs without the proxy" in " ".join(done.stderr.split())
 
 
+@pytest.mark.parametrize("providers", ['{"openai": null}', "[]", '{"x": {"baseUrl": "no url"}}'])
+def test_a_client_with_a_strange_configuration_runs_without_the_proxy(
+    home: Path, providers: str
+) -> None:
+    client = home / "bin" / "pi"
+    client.write_text("#!/bin/sh\nexit 5\n")
+    client.chmod(0o755)
+    (home / ".pi" / "agent").mkdir(parents=True)
+    (home / ".pi" / "agent" / "models.json").write_text(f'{{"providers": {providers}}}')
+    done = wrapped(home, "http://127.0.0.1:9", "pi")
+    assert done.returncode == 5
+    assert "pi runs without the proxy" in " ".join(done.stderr.split())
+
+
+def test_what_a_client_wrote_and_cannot_be_copied_back_is_reported(home: Path) -> None:
+    client = home / "bin" / "pi"
+    client.write_text(
+        '#!/bin/sh\nmkdir "$PI_CODING_AGENT_DIR/state"\ntouch "$HOME/.pi/agent/state"\nexit 5\n'
+    )
+    client.chmod(0o755)
+    done = wrapped(home, "http://127.0.0.1:9", "pi")
+    assert done.returncode == 5
+    assert "what pi wrote cannot be copied" in " ".join(done.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

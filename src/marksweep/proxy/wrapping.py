@@ -16,6 +16,7 @@ import tempfile
 import threading
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
@@ -64,25 +65,26 @@ def wrap(
     if binary is None:
         raise NotFound(f"{client.binary} is not installed, or not on the PATH.")
     environment = dict(os.environ)
-    with tempfile.TemporaryDirectory(prefix="marksweep-") as folder:
+    with tempfile.TemporaryDirectory(prefix="marksweep-") as folder, ExitStack() as running:
         try:
             upstreams = client.upstreams(environment)
             proxy = Supervised([*options, *_routes(upstreams)], Path(folder) / "proxy.log")
-        except (MarksweepError, OSError) as error:
-            say(f"{error} {client.binary} runs without the proxy.")
+            running.enter_context(proxy)
+            place = Place(proxy.url, Path(folder), list(recall), environment)
+            launch = client.launch(place, upstreams, arguments)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client runs
+            is_known = isinstance(error, MarksweepError | OSError)
+            said = str(error) if is_known else f"{type(error).__name__} in its configuration."
+            say(f"{said} {client.binary} runs without the proxy.")
             return Wrapped(_run([binary, *arguments], environment), None)
-        with proxy:
+        say(f"the page of this session: {proxy.page}")
+        status = _run_launch(binary, launch, environment)
+        if launch.folder is not None:
             try:
-                place = Place(proxy.url, Path(folder), list(recall), environment)
-                launch = client.launch(place, upstreams, arguments)
-            except (MarksweepError, OSError) as error:
-                say(f"{error} {client.binary} runs without the proxy.")
-                return Wrapped(_run([binary, *arguments], environment), None)
-            say(f"the page of this session: {proxy.page}")
-            status = _run_launch(binary, launch, environment)
-            if launch.folder is not None:
                 launch.folder.keep_changes()
-            return Wrapped(status, proxy.totals(), proxy.restarts)
+            except OSError as error:
+                say(f"what {client.binary} wrote cannot be copied to {launch.folder.real}: {error}")
+        return Wrapped(status, proxy.totals(), proxy.restarts)
 
 
 def _routes(upstreams: Upstreams) -> list[str]:
