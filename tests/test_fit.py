@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from marksweep import Fit
+from marksweep.collector import Notify
+from marksweep.conversation import Conversation
 from marksweep.dialects import validate
 from marksweep.errors import BadInput, NotFound
 from marksweep.following import unmarked
+from marksweep.model import Plan
 from marksweep.recalling import recall
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
@@ -190,6 +196,58 @@ def test_threads_may_share_it() -> None:
     with ThreadPoolExecutor(6) as threads:
         sent = list(threads.map(lambda history: grown(fit, history), histories))
     assert unnumbered(sent) == unnumbered([grown(Fit(3_000), history) for history in histories])
+
+
+def test_a_slow_collection_does_not_make_other_conversations_wait() -> None:
+    """Not even while another request of that conversation waits for it."""
+    collecting, go_on = Event(), Event()
+
+    @contextmanager
+    def watch(_: Plan, __: str) -> Iterator[Notify]:
+        collecting.set()
+        go_on.wait(20)
+        yield lambda _: None
+
+    fit = Fit(3_000, dialect="anthropic", watch=watch)
+    history = work("fix the parser", 12)
+    with ThreadPoolExecutor(3) as threads:
+        slow = threads.submit(grown, fit, history)
+        assert collecting.wait(20)
+        again = threads.submit(fit, history[:5])
+        try:
+            for n in range(20):
+                assert threads.submit(fit, work(f"task {n}", 1)).result(5)
+            assert not again.done()
+        finally:
+            go_on.set()
+        assert again.result(20)
+        assert slow.result(20)
+
+
+def test_a_branch_does_not_take_what_is_swept_while_it_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, is_swept = Event(), Event()
+    follow = Conversation.follow
+
+    def slow(talk: Conversation, messages: Any) -> Any:
+        if "lexer" in str(messages):
+            found.set()
+            is_swept.wait(2)
+        return follow(talk, messages)
+
+    monkeypatch.setattr(Conversation, "follow", slow)
+    history = work("fix the parser", 30)
+    fit = Fit(4_000, dialect="anthropic")
+    grown(fit, history[:7])
+    with ThreadPoolExecutor(1) as threads:
+        branch = threads.submit(fit, [*history[:5], {"role": "user", "content": "fix the lexer"}])
+        assert found.wait(20)
+        sent = grown(fit, history)
+        is_swept.set()
+        assert "lexer" in str(branch.result(20))
+    assert len(str(sent)) < len(str(history)) / 2
+    assert fit(history) == sent
 
 
 @pytest.mark.parametrize("messages", [[], {"messages": []}, "hello", 17])

@@ -21,6 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -89,6 +90,8 @@ class Fit:
         self._models: dict[str, str] = {}
         """The model to which each conversation was last sent."""
         self._guard = RLock()
+        self._turns: WeakValueDictionary[str, RLock] = WeakValueDictionary()
+        """By beginning, so that a slow collection does not make other conversations wait."""
 
     def __call__(self, messages: Json, key: str = "") -> Json:
         """Return messages that fit, in the form of the input: a list, or a whole request."""
@@ -125,16 +128,26 @@ class Fit:
             raise BadInput("there are no messages. Pass the whole history each time.")
         group = self._beginning(key, name, values)
         with self._guard:
-            talk = self._find(group, messages, name, state)
+            turn = self._turns.setdefault(group, RLock())
+        with turn:  # so that nobody sweeps what following would rewind, after that was decided
+            talk = self._chosen(group, messages, name, state, model)
+            if requested_at is not None:
+                talk.note_request(requested_at)
+            return Fitted(talk.follow(messages), talk, len(values), talk.tokens)
+
+    def _chosen(
+        self, group: str, messages: Json, dialect: str, state: Json, model: str
+    ) -> Conversation:
+        """Return the conversation that a history belongs to, as the one used last."""
+        with self._guard:
+            talk = self._find(group, messages, dialect, state)
             self._names.pop(talk.workspace)
             self._names[talk.workspace] = None
             before = self._models.get(talk.workspace)
             self._models[talk.workspace] = model or before or ""
-        if requested_at is not None:
-            talk.note_request(requested_at)
         if before and model and before != model:
             talk.note_cold_cache()
-        return Fitted(talk.follow(messages), talk, len(values), talk.tokens)
+        return talk
 
     def workspace_of(self, messages: Json, key: str, dialect: str) -> str:
         """Name the open conversation that a history belongs to, without asking the store.
