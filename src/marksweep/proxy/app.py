@@ -33,8 +33,8 @@ SECONDS_TO_PROJECT = 20.0
 """Time limit for projecting a request; after it the client's own bytes are sent. A sweep of 100k
 tokens takes one second."""
 
-SECONDS_TO_CONNECT = 30.0
-"""Timeout for connecting to a provider. Answers have none."""
+TIMEOUT = httpx.Timeout(None, connect=30.0)
+"""For connecting to a provider, in seconds. Answers have none."""
 
 HOP_BY_HOP = frozenset(
     {
@@ -81,9 +81,7 @@ class Proxy:
         self._upstreams = upstreams
         self._monitor = Monitor(projection.readings, projection.fit.store.size)
         self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(None, connect=SECONDS_TO_CONNECT),
-            limits=httpx.Limits(max_connections=None),
-            follow_redirects=False,
+            limits=httpx.Limits(max_connections=None), follow_redirects=False
         )
 
     def app(self) -> ASGIApp:
@@ -125,17 +123,13 @@ class Proxy:
             others = [(name, value) for name, value in forwarded if name != b"accept-encoding"]
             forwarded = [*others, (b"accept-encoding", b"identity")]
         try:
-            # Not `build_request`, which adds headers that the client did not send, and cookies
-            # that another client got.
-            first = httpx.Request(
-                request.method, url, headers=forwarded, content=outgoing.body or None
-            )
+            first = _request(request.method, url, forwarded, outgoing.body)
             answer = await self._sent(first, request)
             if answer.status_code == BAD_REQUEST and outgoing.is_changed:
                 await answer.aclose()
                 self._projection.failed("the provider refused the rewritten request", incoming)
                 outgoing = Outgoing(body)
-                again = httpx.Request("POST", url, headers=forwarded, content=body)
+                again = _request("POST", url, forwarded, body)
                 answer = await self._sent(again, request)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return _unreachable(urlsplit(url).hostname, error)
@@ -207,6 +201,15 @@ async def _chunks(answer: httpx.Response, reader: UsageReader) -> AsyncIterator[
     async for chunk in answer.aiter_raw():
         reader.feed(chunk)
         yield chunk
+
+
+def _request(method: str, url: str, headers: RawHeaders, body: bytes) -> httpx.Request:
+    """Make a request without `build_request` of the client.
+
+    That adds headers that our client did not send, and cookies that another one was given.
+    """
+    more = {"timeout": TIMEOUT.as_dict()}
+    return httpx.Request(method, url, headers=headers, content=body or None, extensions=more)
 
 
 async def _left(request: Request) -> None:
