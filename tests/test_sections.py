@@ -16,6 +16,7 @@ from marksweep.sections import (
     Piece,
     Section,
     Sections,
+    _Outline,
     left_out,
     paragraphs,
     sections,
@@ -107,6 +108,38 @@ def test_a_traceback_stays_with_the_error_it_ends_with() -> None:
     assert trace in holding
 
 
+def test_a_traceback_with_line_numbers_ends_with_its_error() -> None:
+    frames = [f'  File "a.py", line {n}, in f\n    call({n})' for n in range(5)]
+    log = "\n".join(f"2026-11-16 INFO working on part {n} of it" for n in range(40))
+    text = "\n".join([log, "Traceback (most recent call last):", *frames, "ValueError: no", log])
+    numbered = [f"{n:6}\t{line}" for n, line in enumerate(text.split("\n"), 1)]
+    assert [piece.count("\n") for piece in cut("\n".join(numbered))] == [
+        piece.count("\n") for piece in cut(text)
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["|--|--|", "+--+--+\n| a | b |", "  1\tTraceback (most recent call last):\n  2\t  x"]
+)
+def test_many_tables_and_tracebacks_are_each_read_once(line: str) -> None:
+    class Line(str):
+        """A line that counts how often a table or a traceback was looked for in it."""
+
+        seen = 0
+
+        def __contains__(self, sign: object) -> bool:
+            Line.seen += 1
+            return str.__contains__(self, str(sign))
+
+        def lstrip(self, *signs: str) -> str:  # type: ignore[override]
+            Line.seen += 1
+            return str.lstrip(self, *signs)
+
+    outline = _Outline([Line(each) for each in "\n".join([line] * 1_000).split("\n")])
+    assert "".join(piece.text for piece in outline.cut())
+    assert Line.seen < 20_000
+
+
 def test_a_table_keeps_its_head_and_rule_together() -> None:
     rows = "\n".join(f"| row_{n} | {n} | some words to fill the row |" for n in range(60))
     words = "\n".join(f"A line of words before the table, number {n}." for n in range(13))
@@ -142,6 +175,22 @@ def test_a_long_line_is_cut_where_a_record_ends() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "sign", ["e\u0301", "👩\u200d👩\u200d👧\u200d👦", "👍🏽", "❤\ufe0f", "கி"], ids=ascii
+)
+def test_a_long_line_is_not_cut_inside_a_character(sign: str) -> None:
+    for before in range(len(sign) + 1):
+        text = "x" * before + sign * 1_000
+        assert "".join(cut(text)) == text
+        assert all(part.startswith(sign) for part in cut(text)[1:])
+
+
+def test_a_long_line_without_blanks_is_cut_after_a_sentence() -> None:
+    parts = cut("東京は日本の首都です。人口は約千四百万人です。" * 100)
+    assert len(parts) > 2
+    assert all(part.endswith("。") for part in parts)
+
+
 def test_what_somebody_wrote_is_cut_at_blank_lines_and_fences_only() -> None:
     command = "\n\n".join(f"step --number {n}" for n in range(8))
     text = f"First I look.\n\nThen:\n```bash\n{command}\n```\nDone."
@@ -171,6 +220,8 @@ TABLES = {
     "psql": (" name   | size\n--------+------", " row_{n} | {n}"),
     "columns": ("Package    Version\n---------- -------", "package_{n} 1.{n}"),
     "numbered": ("  1\t| name | size |\n  2\t|------|------|", "  {n}\t| row_{n} | {n} |"),
+    "crlf": ("| name | size |\r\n|------|-----:|\r", "| row_{n} | {n} |\r"),
+    "grid": ("| name | size |\n+------+------+", "| row_{n} | {n} |\n+------+------+"),
 }
 
 

@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
+from unicodedata import category
 
 import msgspec
 
@@ -38,7 +39,22 @@ Larger leaves fewer gaps, and keeps more that nobody asked for.
 MAX_DEPTH = 8
 """Levels of ever weaker borders to try before a text is cut at any line."""
 
-RECORD_ENDS = ("}, ", "},", "], ", "],", '", ', '",', "; ", ". ", ", ", ",", " ")
+RECORD_ENDS = (
+    "}, ",
+    "},",
+    "], ",
+    "],",
+    '", ',
+    '",',
+    "; ",
+    ". ",
+    "。",
+    ", ",
+    ",",
+    "，",
+    "、",
+    " ",
+)
 """Where a long line may be cut, best first: the ends of records, of values, of words."""
 
 _MARGIN = re.compile(r"[ ]*\d+(?:\t|→|:[ ]?|[ ]?\|[ ]?)")
@@ -161,15 +177,41 @@ def _sections_of(lines: list[str]) -> Iterator[Section]:
 
 
 def _sections_of_line(line: str) -> Iterator[Section]:
+    for at, part in enumerate(parts_of_line(line, MAX_CHARACTERS)):
+        yield Section(part, glued=at > 0)
+
+
+def parts_of_line(line: str, most: int) -> Iterator[str]:
+    """Cut a long line into parts of half to all of `most` characters, where records end.
+
+    A line without such a place is cut anywhere, but for the middle of one visible character.
+    """
     start = 0
-    while len(line) - start > MAX_CHARACTERS:
-        low = start + FEW_CHARACTERS
-        room = line[low : start + MAX_CHARACTERS]
+    while len(line) - start > most:
+        low = start + most // 2
+        room = line[low : start + most]
         end = next((low + at + len(e) for e in RECORD_ENDS if (at := room.rfind(e)) >= 0), 0)
-        end = end or start + MAX_CHARACTERS
-        yield Section(line[start:end], glued=start > 0)
+        end = end or _between_characters(line, low, start + most)
+        yield line[start:end]
         start = end
-    yield Section(line[start:], glued=start > 0)
+    yield line[start:]
+
+
+def _between_characters(line: str, low: int, high: int) -> int:
+    """Return the last place up to `high` that is not inside an emoji or before an accent."""
+    for at in range(high, low, -1):
+        if line[at - 1] != _JOINER and not _continues(line[at]):
+            return at
+    return high
+
+
+_JOINER = "\u200d"
+"""Joins emoji to one."""
+
+
+def _continues(sign: str) -> bool:
+    """Whether a sign is shown as part of the one before it."""
+    return sign == _JOINER or "🏻" <= sign <= "🏿" or category(sign).startswith("M")
 
 
 def _paragraphs_of(lines: list[str]) -> Iterator[Section]:
@@ -196,13 +238,15 @@ class _Outline:
         """Lines that close what was opened before them."""
         self._rules: list[int] = []
         """Lines between the header of a table and its rows."""
+        self._traced = 0
+        """Where the last traceback so far ends."""
         self._indents = [self._indent(at, line) for at, line in enumerate(lines)]
+        self._held = self._inside | self._closers
         self._sizes = [len(line) + 1 for line in lines]
 
     def _indent(self, at: int, line: str) -> int:
         """Return the indentation of a line; -1 for a blank one. Note the borders at it."""
-        margin = _MARGIN.match(line)
-        bare = line[margin.end() :] if margin else line
+        bare = _without_margin(line)
         words = bare.lstrip()
         if not words:
             return -1
@@ -210,9 +254,9 @@ class _Outline:
             self._closers.add(at)
         if words[0] in "d@" and _HUNK.match(words):
             self._strong.add(at)
-        if words[0] == "T" and _TRACEBACK.match(words):
+        if words[0] == "T" and at >= self._traced and _TRACEBACK.match(words):
             self._note_traceback(at, len(bare) - len(words))
-        if words[0] in "|-: +" and at and _TABLE_RULE.match(words):
+        if words[0] in "|-: +" and at and _TABLE_RULE.match(words.rstrip()):
             self._inside.add(at)
             if _COLUMNS.search(words):
                 self._rules.append(at)
@@ -221,8 +265,9 @@ class _Outline:
     def _note_traceback(self, start: int, indent: int) -> None:
         """Keep a traceback together, up to the error that it ends with."""
         for at in range(start + 1, len(self._lines)):
-            line = self._lines[at]
+            line = _without_margin(self._lines[at])
             self._inside.add(at)
+            self._traced = at + 1
             if len(line) - len(line.lstrip()) <= indent and line.strip():
                 return
 
@@ -235,16 +280,23 @@ class _Outline:
     def _heads(self) -> dict[int, str]:
         """Return the table header of each row."""
         heads: dict[int, str] = {}
+        end = 0
         for rule in self._rules:
             head = "\n".join(self._lines[rule - 1 : rule + 1])
-            if len(head) > FEW_CHARACTERS or self._indents[rule - 1] < 0:
+            if rule < end or len(head) > FEW_CHARACTERS or not self._is_row(rule - 1, rule):
                 continue
-            divider = next((sign for sign in "|+" if sign in self._lines[rule]), "")
-            for at in range(rule + 1, len(self._lines)):
-                if self._indents[at] < 0 or (divider and "|" not in self._lines[at]):
-                    break
-                heads[at] = head
+            end = rule + 1
+            while end < len(self._lines) and self._is_row(end, rule):
+                heads[end] = head
+                end += 1
         return heads
+
+    def _is_row(self, at: int, rule: int) -> bool:
+        """Whether a line belongs to the table with this rule, as a row or another rule."""
+        is_divided = any(sign in self._lines[rule] for sign in "|+")
+        return self._indents[at] >= 0 and (
+            not is_divided or "|" in self._lines[at] or at in self._inside
+        )
 
     def _split(self, start: int, end: int, depth: int) -> Iterator[tuple[int, int]]:
         if self._fits(start, end, MAX_LINES, MAX_CHARACTERS):
@@ -269,7 +321,7 @@ class _Outline:
         strong = [at for at in inner if at in self._strong]
         if strong:
             return strong
-        indents, held = self._indents, self._inside | self._closers
+        indents, held = self._indents, self._held
         opening = [at for at in inner if indents[at] >= 0 and at not in held]
         outermost = min([indents[at] for at in opening], default=0)
         outer = [at for at in opening if indents[at] == outermost]
@@ -278,6 +330,12 @@ class _Outline:
             or outer
             or [at for at in inner if indents[at] >= 0 > indents[at - 1]]
         )
+
+
+def _without_margin(line: str) -> str:
+    """Return a line without the line number in front of it."""
+    margin = _MARGIN.match(line)
+    return line[margin.end() :] if margin else line
 
 
 def _fences(lines: Sequence[str]) -> tuple[set[int], set[int]]:

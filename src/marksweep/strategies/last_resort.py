@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,6 +41,7 @@ from marksweep.sections import (
     is_left_out,
     left_out,
     paragraphs,
+    parts_of_line,
     sections,
 )
 from marksweep.strategies.mask import Texts, Trimmed
@@ -217,43 +219,72 @@ class _Bulky(msgspec.Struct, frozen=True):
 
     def ends(self, room: int) -> Sections:
         """Keep the beginning and the end of each run, so many characters of all together."""
+        ends = [self._ends(run, room) for run in self.runs]
+        measure = Measure.CHARACTERS if any(e.cuts_a_line for e in ends) else self.measure
+        rate = self.tokens / max(1, self.characters)
         pieces: list[Piece] = []
-        for before, run in zip(self.between, self.runs, strict=False):
-            size = sum([len(piece.text) for piece in run if isinstance(piece, Section)])
-            rate = self.tokens / max(1, self.characters)
-            pieces += before
-            pieces += _ends(run, room * size // max(1, self.characters), self.measure, rate)
-        return Sections((*pieces, *self.between[-1]), self.measure)
+        for before, end in zip(self.between, ends, strict=False):
+            pieces += (*before, *end.shown(measure, rate))
+        return Sections((*pieces, *self.between[-1]), measure)
+
+    def _ends(self, run: tuple[Piece, ...], room: int) -> _Ends:
+        """Choose what fits of a run at its beginning and at its end."""
+        size = sum([len(piece.text) for piece in run if isinstance(piece, Section)])
+        room = room * size // max(1, self.characters)
+        pieces = run if room >= 4 * MAX_CHARACTERS else tuple(self._finer(run, room))
+        sizes = [len(piece.text) if isinstance(piece, Section) else 0 for piece in pieces]
+        low, high, left = 0, len(pieces), room
+        while low < high and sizes[low] <= left - room // 2:
+            left -= sizes[low]
+            low += 1
+        while low < high and sizes[high - 1] <= left:
+            left -= sizes[high - 1]
+            high -= 1
+        return _Ends(pieces, low, high)
+
+    def _finer(self, run: Iterable[Piece], room: int) -> Iterator[Piece]:
+        """Cut sections into lines, and lines that are long for the room into parts.
+
+        If something was left out before, in lines, the lines stay whole: those that are missing
+        cannot be counted in characters.
+        """
+        most = max(MIN_KEPT_CHARS, room) // 4
+        known = [*self.runs, *self.between]
+        may_cut = self.measure is Measure.CHARACTERS or not any(
+            isinstance(piece, Gap) for pieces in known for piece in pieces
+        )
+        for piece in run:
+            if isinstance(piece, Gap):
+                yield piece
+                continue
+            for at, line in enumerate(piece.text.split("\n")):
+                parts = parts_of_line(line, most) if may_cut else (line,)
+                for number, part in enumerate(parts):
+                    yield Section(part, number > 0 or (at == 0 and piece.glued))
 
 
-def _ends(run: Sequence[Piece], room: int, measure: Measure, rate: float) -> Iterator[Piece]:
-    """Keep what fits at the beginning and at the end; the rest is a gap."""
-    pieces = list(run) if room >= 4 * MAX_CHARACTERS else [*_finer(run)]
-    sizes = [len(piece.text) if isinstance(piece, Section) else 0 for piece in pieces]
-    low, high, left = 0, len(pieces), room
-    while low < high and sizes[low] <= left - room // 2:
-        left -= sizes[low]
-        low += 1
-    while low < high and sizes[high - 1] <= left:
-        left -= sizes[high - 1]
-        high -= 1
-    yield from pieces[:low]
-    for piece, size in zip(pieces[low:high], sizes[low:high], strict=True):
-        yield piece if isinstance(piece, Gap) else Gap(piece.size(measure), round(size * rate))
-    yield from pieces[high:]
+class _Ends(NamedTuple):
+    """A run of sections of which only the beginning and the end are kept."""
 
+    pieces: tuple[Piece, ...]
+    low: int
+    """Where the beginning ends."""
+    high: int
+    """Where the end begins."""
 
-def _finer(run: Sequence[Piece]) -> Iterator[Piece]:
-    """Cut sections into lines, and long lines into parts, where there is little room."""
-    part = MIN_KEPT_CHARS // 4
-    for piece in run:
-        if isinstance(piece, Gap):
-            yield piece
-            continue
-        for at, line in enumerate(piece.text.split("\n")):
-            for start in range(0, max(1, len(line)), part):
-                goes_on = start > 0 or (at == 0 and piece.glued)
-                yield Section(line[start : start + part], goes_on)
+    @property
+    def cuts_a_line(self) -> bool:
+        """Whether a line is kept in part."""
+        borders = [self.pieces[at] for at in (self.low, self.high) if at < len(self.pieces)]
+        return self.low < self.high and any(isinstance(p, Section) and p.glued for p in borders)
+
+    def shown(self, measure: Measure, rate: float) -> Iterator[Piece]:
+        """Return the pieces, with a gap in place of the middle; `rate` is tokens per character."""
+        for at, piece in enumerate(self.pieces):
+            if isinstance(piece, Gap) or not self.low <= at < self.high:
+                yield piece
+            else:
+                yield Gap(piece.size(measure), round(len(piece.text) * rate))
 
 
 def _room(found: Sequence[_Bulky], excess: int) -> int:
