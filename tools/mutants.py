@@ -928,8 +928,8 @@ MUTANTS = (
     Mutant(
         "codex: ghost snapshots go to the model",
         "dialects/enveloped.py",
-        'payload.get("type") not in ASIDE',
-        'payload.get("type") != ""',
+        'word(payload.get("type")) not in ASIDE',
+        'word(payload.get("type")) != ""',
     ),
     Mutant(
         "gemini: a lost signature is not marked",

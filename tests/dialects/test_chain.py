@@ -127,3 +127,25 @@ def test_a_broken_chain_is_repaired_and_lines_without_a_parent_are_live_again() 
 def test_a_valid_chain_is_left_unchanged() -> None:
     lines = session(3)
     assert repair(lines)[0] is lines
+
+
+def test_a_line_that_a_collection_puts_first_is_live_when_the_session_is_read_again() -> None:
+    repaired, _ = repair(session(2)[1:], "claude_code")
+    assert repaired[0]["type"] == "user"
+    assert live(repaired) == set(range(len(repaired)))
+    assert validate(repaired, "claude_code") == []
+
+
+@pytest.mark.parametrize("odd", [[], {}, ["x"], 1, True])
+@pytest.mark.parametrize("field", ["type", "uuid", "parentUuid", "message"])
+def test_a_damaged_field_of_a_line_does_no_harm(field: str, odd: object) -> None:
+    damaged = {**line("x", "r0", "assistant", "ok", message={"id": "msg"}), field: odd}
+    lines = [*session(1), damaged]
+    assert validate(lines, "claude_code") is not None
+    assert len(read(lines, "claude_code").messages) >= 3
+
+
+@pytest.mark.parametrize("odd", [[], {}, ["x"], 1, True])
+def test_a_damaged_id_of_a_response_does_no_harm(odd: object) -> None:
+    lines = [*session(1), line("x", "r0", "assistant", "ok", message={"id": odd})]
+    assert live(lines) == set(range(len(lines)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from marksweep.dialects import read_lines, repair, validate, write, written
+from marksweep.dialects import read, read_lines, repair, validate, write, written
 from marksweep.dialects.transcripts import read_transcript
 from marksweep.errors import BadInput
 from marksweep.messages import Role
@@ -183,3 +183,12 @@ def test_of_a_codex_session_only_what_follows_its_last_compaction_is_live() -> N
     assert write(history) == later
     assert write(history, history.messages[:1])[: len(ROLLOUT) + 1] == later[: len(ROLLOUT) + 1]
     assert validate(later) == validate(ROLLOUT) == []
+
+
+@pytest.mark.parametrize("odd", [[], {}, ["x"], 1, None])
+def test_a_damaged_type_in_a_codex_rollout_does_no_harm(odd: object) -> None:
+    item = {"type": "message", "role": "user", "content": "hello"}
+    whole = {"type": "response_item", "payload": item}
+    inside = {"type": "response_item", "payload": {**item, "type": odd}}
+    found = read([whole, inside, {"type": odd}], "codex")
+    assert "hello" in found.messages[0].text

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID, uuid5
 
-from marksweep.dialects.base import Fault, Json, spelled
+from marksweep.dialects.base import Fault, Json, spelled, word
 
 SPOKEN = ("user", "assistant")
 
@@ -52,7 +52,11 @@ def live(lines: Sequence[Json]) -> set[int]:
 
 
 def _has_link(line: Json) -> bool:
-    return isinstance(line, dict) and isinstance(line.get("uuid"), str) and "parentUuid" in line
+    return (
+        isinstance(line, dict)
+        and isinstance(line.get("uuid"), str)
+        and isinstance(line.get("parentUuid", False), str | None)
+    )
 
 
 def _is_linked(line: Json) -> bool:
@@ -66,7 +70,7 @@ def _message(line: Json) -> Json:
 
 
 def _response(line: Json) -> str | None:
-    return _message(line).get("id") if line.get("type") == "assistant" else None
+    return word(_message(line).get("id")) if line.get("type") == "assistant" else None
 
 
 def _is_result(line: Json) -> bool:
@@ -140,7 +144,7 @@ def _named(line: Json, last: Json, at: int) -> Json:
     """Add the fields that every line has to a line that a collection wrote."""
     uuid = str(uuid5(NAMES, f"{last and last['uuid']} {at} {spelled(line).decode()}"))
     copied = {key: last[key] for key in COPIED if key in last} if last else {}
-    return {**copied, "isSidechain": False, **line, "uuid": uuid}
+    return {**copied, "parentUuid": None, "isSidechain": False, **line, "uuid": uuid}
 
 
 def _consistent(line: Json, old: Json) -> Json:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marksweep.dialects.anthropic import ANTHROPIC, Anthropic
-from marksweep.dialects.base import Dialect, Json, Unreadable
+from marksweep.dialects.base import Dialect, Json, Unreadable, word
 from marksweep.dialects.openai_responses import CALLS, OPENAI_RESPONSES, OUTPUTS, OpenAIResponses
 from marksweep.messages import Part, Role
 
@@ -97,9 +97,9 @@ class Codex(Enveloped, OpenAIResponses):
         """Take the item out of its line; NotAMessage if there is none."""
         kind, payload = line.get("type"), line.get("payload")
         is_item = kind == "response_item" and isinstance(payload, dict)
-        if is_item and payload.get("type") not in ASIDE:
+        if is_item and word(payload.get("type")) not in ASIDE:
             return payload
-        if payload is None and kind in BARE:
+        if payload is None and word(kind) in BARE:
             return line
         raise NotAMessage(f"a line of type {kind or line.get('record_type')!r}")
 
