@@ -24,7 +24,16 @@ from uuid import uuid4
 import msgspec
 
 from marksweep.sections import LeftOut, missing_tokens
-from marksweep.tokens import count, data_tokens, in_whole
+from marksweep.tokens import (
+    attached_tokens,
+    count,
+    data_tokens,
+    in_whole,
+    media_tokens,
+    plain,
+    result_text,
+    result_tokens,
+)
 
 
 class Role(StrEnum):
@@ -153,8 +162,14 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     name: str
     args: Any
     text: str
-    """What the result says, without pictures."""
+    """What the result says; pictures are only named."""
     is_error: bool = False
+    media: int = 0
+    """Tokens of its pictures and files."""
+
+    def is_bulky(self, characters: int) -> bool:
+        """Whether it has a picture or a file, or so many characters."""
+        return self.media > 0 or len(self.text) >= characters
 
     @property
     def call(self) -> bytes:
@@ -206,6 +221,8 @@ class Text(msgspec.Struct, frozen=True, gc=False):
     """Whether it comes from outside, not from the agent itself."""
     is_said: bool = False
     """Whether the user said it, not a tool."""
+    media: int = 0
+    """Tokens of the pictures and files of a result, which go with it."""
 
 
 Counter = Callable[[Message], int]
@@ -253,7 +270,7 @@ def _said(part: Part) -> str:
         return part.text
     if part.function_call is not None:
         call = part.function_call
-        return f"{call.name} {_plain(call.args)}".strip()
+        return f"{call.name} {plain(call.args)}".strip()
     if part.function_response is not None:
         return result_text(part.function_response.result)
     return ""
@@ -267,7 +284,8 @@ def texts_of(message: Message) -> Iterator[Text]:
             yield from _texts_of_call(at, part.function_call)
         elif words := _said(part):
             is_said = message.role is Role.USER and part.function_response is None
-            yield Text(at, words, is_observed=is_observed, is_said=is_said)
+            media = _media_tokens(part)
+            yield Text(at, words, is_observed=is_observed, is_said=is_said, media=media)
 
 
 def _texts_of_call(at: int, call: FunctionCall) -> Iterator[Text]:
@@ -296,39 +314,6 @@ def _leaves(value: object) -> Iterator[str]:
         yield str(value)
 
 
-def result_text(result: object) -> str:
-    """Return what a result says, also if it is wrapped; one without text is written as JSON."""
-    if isinstance(result, str):
-        return result
-    if isinstance(result, dict) and len(result) == 1:
-        (only,) = result.values()
-        if isinstance(only, str):
-            return only
-    return result_sent(result)
-
-
-def result_sent(result: object) -> str:
-    """Return a result as it is sent to its provider, for counting."""
-    return _text_in(result) or _plain(result)
-
-
-def _text_in(value: object) -> str:
-    """Return the text in a block or a result, at any depth; images and numbers have none."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        return _text_in(value.get("text") or value.get("content") or "")
-    if isinstance(value, list):
-        return "\n".join(filter(None, map(_text_in, value)))
-    return ""
-
-
-def _plain(value: object) -> str:
-    if value in (None, "", {}, []):
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
 def outcomes_of(message: Message, calls: Sequence[FunctionCall]) -> Iterator[Outcome]:
     """Return the results of a message, each with its call among these."""
     left = list(calls)
@@ -337,7 +322,8 @@ def outcomes_of(message: Message, calls: Sequence[FunctionCall]) -> Iterator[Out
         if result is not None:
             call = _answered(result, left)
             name, args = (call.name, call.args) if call else (result.name, None)
-            yield Outcome(at, name, args, result_text(result.result), result.is_error)
+            text = result_text(result.result)
+            yield Outcome(at, name, args, text, result.is_error, _media_tokens(part))
 
 
 def with_outcomes(messages: Iterable[Message]) -> Iterator[tuple[Message, tuple[Outcome, ...]]]:
@@ -462,17 +448,6 @@ class TurnNumbers:
         return self._upcoming
 
 
-MEDIA = {
-    "image": "image/*",
-    "image_url": "image/*",
-    "input_image": "image/*",
-    "computer_screenshot": "image/*",
-    "document": "application/*",
-    "input_file": "application/*",
-    "file": "application/*",
-}
-"""Blocks in results that are not text, and what they are."""
-
 HIDDEN_CHARACTERS_PER_TOKEN = 6
 """Of encrypted thoughts: an estimate, from the base64 of the words."""
 
@@ -513,12 +488,18 @@ def _weigh(part: Part) -> int:
     if part.function_call is not None:
         return count(part.function_call.name) + count(_arguments(part))
     if part.function_response is not None:
-        return _weigh_result(part.function_response.result)
+        return result_tokens(part.function_response.result) + attached_tokens(part.raw)
     if part.thought is not None:
         return count(part.thought) or _hidden(part.raw)
     if part.inline_data is not None:
         return data_tokens(part.inline_data.mime_type, part.inline_data.data)
     return count(json.dumps(part.raw, ensure_ascii=False, default=str)) if part.raw else 0
+
+
+def _media_tokens(part: Part) -> int:
+    """Count the pictures and files of a result."""
+    result = part.function_response
+    return media_tokens(result.result, part.raw) if result is not None else 0
 
 
 def _arguments(part: Part) -> str:
@@ -532,18 +513,6 @@ def _arguments(part: Part) -> str:
     if args is None:
         return ""
     return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
-
-
-def _weigh_result(value: object) -> int:
-    """Count a result block by block, so that an image counts as an image, not as base64 text."""
-    if isinstance(value, str):
-        return count(value)
-    if isinstance(value, list):
-        return sum(map(_weigh_result, value))
-    kind = value.get("type") if isinstance(value, dict) else None
-    if isinstance(kind, str) and kind in MEDIA:
-        return data_tokens(MEDIA[kind], json.dumps(value, default=str))
-    return count(result_sent(value))
 
 
 def _hidden(raw: object) -> int:

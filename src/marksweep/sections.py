@@ -417,8 +417,8 @@ def has_gap(text: str) -> bool:
     return _MARK in text and bool(_gaps(text, text.split("\n"))[0])
 
 
-def left_out(text: str, why: str = "") -> Sections:
-    """Return a text of which nothing is shown."""
+def left_out(text: str, why: str = "", media: int = 0) -> Sections:
+    """Return a text of which nothing is shown, nor pictures or files of so many tokens."""
     lines = text.split("\n")
     gaps, measure = _gaps(text, lines)
     shown = text
@@ -426,8 +426,9 @@ def left_out(text: str, why: str = "") -> Sections:
         lines = [line for at, line in enumerate(lines) if at not in gaps]
         shown = "\n".join(lines)
     size = len(lines) if measure is Measure.LINES else sum(map(len, lines))
-    missing = Gap(size, count(shown))
-    return Sections(tuple(_merged([*gaps.values(), missing])), measure, why)
+    missing = Gap(size, count(shown) + media)
+    reason = ", ".join(filter(None, (why, "with pictures and files" if media else "")))
+    return Sections(tuple(_merged([*gaps.values(), missing])), measure, reason)
 
 
 def shown(kept: Sections, what: str, message_id: str) -> str:

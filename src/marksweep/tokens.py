@@ -15,7 +15,10 @@
    it gets long texts in chunks, cut where its own pre-tokeniser cuts too.
 4. Images and other data that are not text: providers count them by size on screen.
 5. The best counter available.
-6. Calibration: from these counts to those that a provider reports.
+6. The result of a call: what it says, its pictures and files, and its tokens. It is a text, a list
+   of blocks, each with a type, or data. A block is a text, a picture or a file, or it holds others.
+   All fields of data count.
+7. Calibration: from these counts to those that a provider reports.
 
 Nothing here uses the network, and nothing heavy is imported before the first count.
 """
@@ -24,15 +27,17 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import json
 import math
 import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import msgspec
 
@@ -292,11 +297,16 @@ IMAGE_TOKENS = 1_500
 _CHARACTERS_PER_TOKEN = 32
 """For base64 in documents and audio: a page of 50 kB counts as much as an image."""
 
+_CHARACTERS_PER_TOKEN_OF_TEXT = 5
+"""For base64 of plain text: four characters of it are three of the text."""
+
 
 def data_tokens(mime_type: str, data: str) -> int:
     """Estimate the tokens of inline data, given as base64 or as an address."""
     if mime_type.startswith("image/"):
         return IMAGE_TOKENS
+    if mime_type.startswith("text/") and "://" not in data[:16]:
+        return len(data) // _CHARACTERS_PER_TOKEN_OF_TEXT
     return max(IMAGE_TOKENS, len(data) // _CHARACTERS_PER_TOKEN)
 
 
@@ -313,6 +323,141 @@ def default_counter() -> TokenCounter:
 def count(text: str) -> int:
     """Count the tokens of a text with the default counter. Special tokens count as plain text."""
     return default_counter().count(text)
+
+
+MEDIA = {
+    "image": "image/*",
+    "image_url": "image/*",
+    "input_image": "image/*",
+    "computer_screenshot": "image/*",
+    "document": "application/*",
+    "input_file": "application/*",
+    "file": "application/*",
+}
+"""Blocks in results that are not text, and what they are."""
+
+LONG_FIELD_CHARS = 100
+"""Characters from which a field beside the text of a result says something itself.
+
+Lower writes more results as JSON; higher hides longer fields of data.
+"""
+
+
+def result_text(result: object) -> str:
+    """Return what a result says, also if it is wrapped; one without text is written as JSON.
+
+    A result that is only pictures and files names them.
+    """
+    if isinstance(result, str):
+        return result
+    if isinstance(result, dict) and len(result) == 1:
+        (only,) = result.values()
+        if isinstance(only, str):
+            return only
+    named = ("[image]" if _is_image(block) else "[file]" for block in media_in(result))
+    return _text_in(result) or "\n".join(named) or plain(result)
+
+
+def media_in(value: object) -> Iterator[dict[str, Any]]:
+    """Return the blocks of a result that are pictures or files."""
+    if isinstance(value, list):
+        for each in value:
+            yield from media_in(each)
+    elif isinstance(value, dict) and isinstance(kind := value.get("type"), str):
+        if kind not in MEDIA:
+            yield from media_in(value.get("content"))
+        elif not _text_in(value):
+            yield value
+
+
+def _text_in(value: object) -> str:
+    """Return the text in a block or a result, at any depth; images and numbers have none."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return _text_of_block(value)
+    if isinstance(value, list):
+        said = [_text_in(each) for each in value]
+        if any(said):
+            data = ["" if _is_block(each) else plain(each) for each in value]
+            said = [text or written for text, written in zip(said, data, strict=True)]
+        return "\n".join(filter(None, said))
+    return ""
+
+
+def _text_of_block(block: dict[str, Any]) -> str:
+    """Return the text of a block; of data none, if its other fields say more than that."""
+    source = block.get("source")
+    if block.get("type") == "document" and isinstance(source, dict):
+        held = {"text": source.get("data"), "content": source.get("content")}
+        return _text_in(held.get(str(source.get("type"))))
+    others = [value for key, value in block.items() if key not in ("text", "content")]
+    if not _is_block(block) and any(map(_says_much, others)):
+        return ""
+    return _text_in(block.get("text") or block.get("content") or "")
+
+
+def _says_much(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value) >= LONG_FIELD_CHARS
+    return isinstance(value, dict | list) and bool(value)
+
+
+def _is_block(value: object) -> bool:
+    """Whether it is a block, which has a type, and not data."""
+    return isinstance(value, dict) and isinstance(value.get("type"), str)
+
+
+def plain(value: object) -> str:
+    """Write data as JSON, and a text as it is."""
+    if value in (None, "", {}, []):
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def result_tokens(value: object) -> int:
+    """Count a result block by block, so that an image counts as an image, not as base64 text."""
+    if isinstance(value, list):
+        return sum(map(result_tokens, value))
+    if not isinstance(value, dict) or not _is_block(value):
+        return count(plain(value))
+    media = list(media_in(value))
+    if not media:
+        return count(_text_in(value) or plain(value))
+    if media[0] is value:
+        return _weigh_media(value)
+    rest = {key: each for key, each in value.items() if key != "content"}
+    return result_tokens(value["content"]) + count(plain(rest))
+
+
+def _weigh_media(block: dict[str, Any]) -> int:
+    data = "" if _is_image(block) else json.dumps(block, default=str)
+    return data_tokens(MEDIA[block["type"]], data)
+
+
+def _is_image(block: dict[str, Any]) -> bool:
+    return MEDIA[block["type"]].startswith("image/")
+
+
+def media_tokens(result: object, raw: object) -> int:
+    """Count the pictures and files of a result, and those beside it in the provider's value."""
+    return sum(map(_weigh_media, media_in(result))) + attached_tokens(raw)
+
+
+def attached_tokens(raw: object) -> int:
+    """Count the pictures and files that Gemini has beside a result."""
+    raw = raw if isinstance(raw, dict) else {}
+    held = raw.get("functionResponse", raw.get("function_response"))
+    attached = held.get("parts") if isinstance(held, dict) else None
+    if not isinstance(attached, list):
+        return 0
+    tokens = 0
+    for each in attached:
+        data = each.get("inlineData", each.get("inline_data")) if isinstance(each, dict) else None
+        data = data if isinstance(data, dict) else {}
+        mime = data.get("mimeType", data.get("mime_type"))
+        tokens += data_tokens(str(mime), str(data.get("data", "")))
+    return tokens
 
 
 REPORTS_KEPT = 15

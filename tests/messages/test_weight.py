@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from marksweep.messages import (
     Role,
     ToolResult,
     count_message,
+    said_in,
 )
 from marksweep.tokens import IMAGE_TOKENS, count
 
@@ -96,3 +98,62 @@ def test_nothing_weighs_only_its_frame() -> None:
     for empty in ("", None):
         (message,) = read([{"role": "assistant", "content": empty}]).messages
         assert count_message(message) == FRAME_TOKENS
+
+
+def answer(result: object) -> Message:
+    return Message(Role.TOOL, (Part(function_response=ToolResult("a", "f", result)),))
+
+
+@pytest.mark.parametrize("key", ["content", "text"])
+@pytest.mark.parametrize("more", ["word " * 500, ["word"] * 500, {"a": "word " * 500}])
+def test_all_fields_of_a_result_that_is_data_are_counted_and_can_be_found(
+    key: str, more: object
+) -> None:
+    result = {key: "ok", "stdout": more}
+    assert count_message(answer(result)) > 500
+    assert said_in(answer(result)).count("word") == 500
+    assert said_in(answer([{"type": "text", "text": "ok"}, {"n": more}])).count("word") == 500
+
+
+def test_a_flag_beside_the_text_of_a_result_is_not_part_of_its_text() -> None:
+    assert said_in(answer({"content": "line 1\nline 2", "isError": False})) == "line 1\nline 2"
+
+
+def test_text_in_a_document_is_counted_as_text() -> None:
+    words = "word " * 20_000
+    whole = {"type": "text", "media_type": "text/plain", "data": words}
+    cut = {"type": "content", "content": [{"type": "text", "text": words}]}
+    for source in (whole, cut):
+        document = {"type": "document", "source": source}
+        result = {"type": "tool_result", "tool_use_id": "a", "content": [document]}
+        given = [{"role": "user", "content": [document]}, {"role": "user", "content": [result]}]
+        for message in read(given, "anthropic").messages:
+            assert count_message(message) == FRAME_TOKENS + count(words)
+            assert said_in(message) == words
+    encoded = InlineData("text/plain", b64encode(words.encode()).decode())
+    found = count_message(Message(Role.USER, (Part(inline_data=encoded),)))
+    assert 0.7 * count(words) < found < 1.5 * count(words)
+
+
+def test_a_file_that_a_server_tool_fetched_is_counted_as_a_file() -> None:
+    source = {"type": "base64", "media_type": "application/pdf", "data": "QUJD" * 12_000}
+    fetched = {"type": "web_fetch_result", "url": "https://example.com/a.pdf"}
+    fetched["content"] = {"type": "document", "source": source}  # type: ignore[assignment]
+    block = {"type": "web_fetch_tool_result", "tool_use_id": "a", "content": fetched}
+    (message,) = read([{"role": "assistant", "content": [block]}], "anthropic").messages
+    assert IMAGE_TOKENS <= count_message(message) < IMAGE_TOKENS + 100
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("functionResponse", "inlineData", "mimeType"),
+        ("function_response", "inline_data", "mime_type"),
+    ],
+)
+def test_a_picture_beside_a_result_of_gemini_is_counted(keys: tuple[str, str, str]) -> None:
+    held, inline, mime = keys
+    picture = {inline: {mime: "image/png", "data": "A" * 100_000}}
+    part = {held: {"name": "f", "response": {"ok": True}, "parts": [picture]}}
+    (message,) = read([{"role": "user", "parts": [part]}], "gemini").messages
+    assert count_message(message) == FRAME_TOKENS + IMAGE_TOKENS + count('{"ok": true}')

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from marksweep import tidy
-from marksweep.messages import result_text
+from marksweep.tokens import result_text
 
 STAND_IN = re.compile(r"\[marksweep: ([\d,]+) of ([\d,]+) (lines?|characters?) of .*\]")
 

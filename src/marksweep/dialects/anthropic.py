@@ -16,6 +16,7 @@ from marksweep.dialects import base, rulebook
 from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
 from marksweep.dialects.rulebook import Answers, each_run, leading, run_after, together
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from marksweep.tokens import result_text
 
 MESSAGES = "https://platform.claude.com/docs/en/api/messages"
 TOOL_CALLS = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls"
@@ -362,7 +363,8 @@ class Anthropic(base.TiedByCalls):
         """Replace what a result says; the results of server tools stay as they are."""
         if client_result(part) is None:
             return part
-        return _part({**part.raw, "content": text})
+        content = base.shortened(part.raw.get("content"), text, "text")
+        return _part({**part.raw, "content": content})
 
 
 def _part(block: dict[str, Json]) -> Part:
@@ -388,8 +390,8 @@ def _media(kind: str, block: dict[str, Json]) -> Part:
     source = block.get("source")
     if not isinstance(source, dict):
         return Part(raw=block)
-    if source.get("type") == "text":
-        return Part(text=word(source.get("data")), raw=block)
+    if source.get("type") in ("text", "content"):
+        return Part(text=result_text(block), raw=block)
     mime = word(source.get("media_type")) or ("image/*" if kind == "image" else "application/pdf")
     data = word(source.get("data") or source.get("url") or source.get("file_id"))
     return Part(inline_data=InlineData(mime, data), raw=block)

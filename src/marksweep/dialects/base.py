@@ -23,6 +23,8 @@ import msgspec
 
 from marksweep.errors import BadInput
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+from marksweep.sections import is_left_out
+from marksweep.tokens import media_in
 
 Json: TypeAlias = Any
 """A value as JSON has it. Providers add fields as they please, so none is typed more closely."""
@@ -119,8 +121,9 @@ class Dialect(Protocol):
         ...
 
     def with_result(self, part: Part, text: str) -> Part:
-        """Return the same result with its content replaced by a text.
+        """Return the same result with its words replaced by a text.
 
+        Pictures and files stay beside a text that is shortened, and go with one that is left out.
         What cannot hold a text, such as a screenshot, is returned unchanged.
         """
         ...
@@ -393,6 +396,12 @@ def parts_of(content: Json, part: Callable[[dict[str, Json]], Part]) -> Iterator
             yield part(block)
         else:
             raise Unreadable(f"a content block is {type(block).__name__}; expected an object")
+
+
+def shortened(content: Json, text: str, kind: str) -> Json:
+    """Return the content of a result with another text, in a block of this kind if need be."""
+    media = [] if is_left_out(text) else list(media_in(content))
+    return [{"type": kind, "text": text}, *media] if media else text
 
 
 def as_url(mime: str, data: str) -> str:

@@ -17,6 +17,7 @@ from marksweep.dialects import base, rulebook
 from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
 from marksweep.dialects.rulebook import Answers, anywhere, each_message, one_after, together
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from marksweep.sections import is_left_out
 
 CONTENTS = "https://ai.google.dev/api/caching#Content"
 FUNCTION_CALLING = "https://ai.google.dev/gemini-api/docs/function-calling"
@@ -280,8 +281,11 @@ class Gemini(base.TiedByCalls):
         if part.function_response is None:
             return part
         key = _key(part.raw, "functionResponse")
-        held = {k: v for k, v in part.raw[key].items() if k != "parts"}
-        return _part({**part.raw, key: {**held, "response": {"result": text}}})
+        held = dict(part.raw[key])
+        if is_left_out(text):
+            held.pop("parts", None)
+        held["response"] = {"error" if part.function_response.is_error else "result": text}
+        return _part({**part.raw, key: held})
 
     def tying(self) -> base.Tying:
         """Tie results to their calls, and thoughts to what the model did next."""

@@ -240,7 +240,8 @@ class OpenAIChat(base.TiedByCalls):
         """Replace what a result says."""
         if part.function_response is None:
             return part
-        return Part(function_response=replace(part.function_response, result=text), raw=text)
+        content = base.shortened(part.raw, text, "text")
+        return Part(function_response=replace(part.function_response, result=content), raw=content)
 
 
 def _part(block: dict[str, Json]) -> Part:

@@ -173,10 +173,10 @@ class OpenAIResponses(base.TiedByCalls):
         """Replace what a result says."""
         if part.function_response is None or isinstance(part.raw.get("output"), dict):
             return part
-        return _edited(part, output=text)
+        return _edited(part, output=base.shortened(part.raw.get("output"), text, "input_text"))
 
 
-def _edited(part: Part, **fields: str) -> Part:
+def _edited(part: Part, **fields: Json) -> Part:
     """Return the call or result of an item with other fields."""
     _, (edited,) = OPENAI_RESPONSES.read({**part.raw, **fields})
     return edited

@@ -126,7 +126,11 @@ class FitByTrimming:
         for i in sorted(yielding):
             segment = context.segments[i]
             results = [t for t in self.texts(segment) if t.is_observed and not t.is_said]
-            kept = {t.part: left_out(t.words) for t in results if not is_left_out(t.words)}
+            kept = {
+                t.part: left_out(t.words, media=t.media)
+                for t in results
+                if not is_left_out(t.words)
+            }
             shorter = self.trimmed(segment, kept) if kept else None
             if shorter is not None:
                 yield Proposal((i,), Action.MASK, TRIMMED, shorter)

@@ -43,7 +43,7 @@ class Mask:
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to mask the bulky results of each message, oldest first."""
         for i, outcomes in self._carrying(context):
-            bulky = [outcome for outcome in outcomes if len(outcome.text) >= self.bulky]
+            bulky = [outcome for outcome in outcomes if outcome.is_bulky(self.bulky)]
             if not bulky or not context.may_go((i,)):
                 continue
             segment = context.segments[i]
@@ -65,4 +65,4 @@ class Mask:
 
 def masked(outcomes: Sequence[Outcome], why: str = "") -> dict[int, Sections]:
     """Leave out these results of a message completely."""
-    return {outcome.part: left_out(outcome.text, why) for outcome in outcomes}
+    return {o.part: left_out(o.text, why, o.media) for o in outcomes}

@@ -51,8 +51,8 @@ class Superseded:
                 why = seen.note(outcome)
                 if why is not None and may_go:
                     reasons.append(why)
-                    if len(outcome.text) >= MIN_RESULT_CHARS:
-                        masked[outcome.part] = left_out(outcome.text, why)
+                    if outcome.is_bulky(MIN_RESULT_CHARS):
+                        masked[outcome.part] = left_out(outcome.text, why, outcome.media)
             shorter = self.trimmed(segment, masked) if masked else None
             if shorter is not None:
                 yield Proposal((i,), Action.MASK, "; ".join(dict.fromkeys(reasons)), shorter)

@@ -71,7 +71,7 @@ class Unreachable:
         """Propose to mask the bulky results of a unit."""
         for i in reversed(members):
             segment = context.segments[i]
-            bulky = [o for o in self.outcomes(segment) if len(o.text) >= BULKY_CHARS]
+            bulky = [o for o in self.outcomes(segment) if o.is_bulky(BULKY_CHARS)]
             if bulky and context.may_go((i,)):
                 shorter = self.trimmed(segment, masked(bulky, WHY))
                 if shorter is not None:
