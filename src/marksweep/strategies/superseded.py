@@ -63,8 +63,10 @@ class _Seen:
 
     def __init__(self) -> None:
         self._calls: set[bytes] = set()
-        self._files: dict[str, str] = {}
-        """What was done to each file: it was read whole, or written."""
+        self._written: set[str] = set()
+        """Files that were written."""
+        self._whole: set[tuple[str, str]] = set()
+        """Files that were read whole, each with the tool: another one says other things of it."""
         self._texts: set[str] = set()
 
     def note(self, outcome: Outcome) -> str | None:
@@ -77,17 +79,19 @@ class _Seen:
         if call in self._calls:
             is_error = outcome.is_error
             why = "the call succeeded later" if is_error else "the same call was made again"
-        elif path is not None and path in self._files and not writes:
-            why = f"{path} was {self._files[path]} later"
+        elif path is not None and path in self._written and not writes:
+            why = f"{path} was written later"
+        elif path is not None and (outcome.name, path) in self._whole:
+            why = f"{path} was read whole later"
         elif len(outcome.text) >= SAME_TEXT and outcome.text in self._texts:
             why = "the same output came again"
         if not outcome.is_error:
             self._calls.add(call)
             self._texts.add(outcome.text)
             if path is not None and writes:
-                self._files[path] = "written"
+                self._written.add(path)
             elif path is not None and isinstance(outcome.args, dict) and len(outcome.args) == 1:
-                self._files.setdefault(path, "read whole")
+                self._whole.add((outcome.name, path))
         return None if why is None else f"superseded: {why}"
 
 
