@@ -379,7 +379,7 @@ def _text_in(value: object) -> str:
     if isinstance(value, list):
         said = [_text_in(each) for each in value]
         if any(said):
-            data = ["" if _is_block(each) else plain(each) for each in value]
+            data = ["" if is_block(each) else plain(each) for each in value]
             said = [text or written for text, written in zip(said, data, strict=True)]
         return "\n".join(filter(None, said))
     return ""
@@ -392,7 +392,7 @@ def _text_of_block(block: dict[str, Any]) -> str:
         held = {"text": source.get("data"), "content": source.get("content")}
         return _text_in(held.get(str(source.get("type"))))
     others = [value for key, value in block.items() if key not in ("text", "content")]
-    if not _is_block(block) and any(map(_says_much, others)):
+    if not is_block(block) and any(map(_says_much, others)):
         return ""
     return _text_in(block.get("text") or block.get("content") or "")
 
@@ -403,7 +403,7 @@ def _says_much(value: object) -> bool:
     return isinstance(value, dict | list) and bool(value)
 
 
-def _is_block(value: object) -> bool:
+def is_block(value: object) -> bool:
     """Whether it is a block, which has a type, and not data."""
     return isinstance(value, dict) and isinstance(value.get("type"), str)
 
@@ -419,7 +419,7 @@ def result_tokens(value: object) -> int:
     """Count a result block by block, so that an image counts as an image, not as base64 text."""
     if isinstance(value, list):
         return sum(map(result_tokens, value))
-    if not isinstance(value, dict) or not _is_block(value):
+    if not isinstance(value, dict) or not is_block(value):
         return count(plain(value))
     media = list(media_in(value))
     if not media:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from marksweep import Conversation
-from marksweep.dialects import dialect_named, validate
+from marksweep.dialects import dialect_named, validate, written
 from marksweep.dialects.base import message_of
 from marksweep.heaps.forms import with_texts
 from marksweep.messages import outcomes_of, said_in
@@ -113,3 +113,25 @@ def test_an_error_of_gemini_that_is_shortened_is_still_an_error() -> None:
     assert shorter is not None
     assert shorter.function_responses[0].is_error
     assert said_in(shorter) == "a text"
+
+
+@pytest.mark.parametrize("source", ["anthropic", "openai_chat", "openai_responses"])
+@pytest.mark.parametrize("target", RESULTS)
+def test_a_picture_in_the_format_of_another_provider_is_named_not_spelled(
+    source: str, target: str
+) -> None:
+    message = message_of(dialect_named(source), RESULTS[source]("It is red."), "m3")
+    if source != target:
+        (sent,) = written([message], target)
+        assert said_in(message_of(dialect_named(target), sent, "m3")) == "It is red.\n[image]"
+        assert BYTES not in str(sent)
+
+
+@pytest.mark.parametrize("target", RESULTS)
+def test_arguments_that_are_text_reach_every_provider(target: str) -> None:
+    patch = "*** Begin Patch\n+a line\n*** End Patch"
+    item = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": patch}
+    message = message_of(dialect_named("openai_responses"), item, "m2")
+    (sent,) = written([message], target)
+    (call,) = message_of(dialect_named(target), sent, "m2").function_calls
+    assert call.args in (patch, {"input": patch})

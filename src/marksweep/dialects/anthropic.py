@@ -403,7 +403,7 @@ def _written(part: Part) -> Json:
         return {"type": "text", "text": part.text}
     if part.function_call:
         call = part.function_call
-        given = call.args if isinstance(call.args, dict) else {}
+        given = base.as_object(call.args)
         return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
     if part.function_response:
         result = part.function_response

@@ -24,7 +24,7 @@ import msgspec
 from marksweep.errors import BadInput
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 from marksweep.sections import is_left_out
-from marksweep.tokens import media_in
+from marksweep.tokens import is_block, media_in, result_text
 
 Json: TypeAlias = Any
 """A value as JSON has it. Providers add fields as they please, so none is typed more closely."""
@@ -413,4 +413,18 @@ def as_url(mime: str, data: str) -> str:
 
 def as_text(result: Json) -> str:
     """Write a result as text."""
-    return "" if result is None else encoded(result)
+    return "" if result is None else encoded(without_blocks(result))
+
+
+def without_blocks(result: Json) -> Json:
+    """Write the blocks of another provider as text, in which pictures and files are only named."""
+    if isinstance(result, list) and result and all(map(is_block, result)):
+        return "\n".join([result_text([block]) for block in result])
+    return result
+
+
+def as_object(args: Json) -> dict[str, Json]:
+    """Write a call's arguments as an object, which some providers require."""
+    if isinstance(args, dict):
+        return args
+    return {} if args is None else {"input": args}

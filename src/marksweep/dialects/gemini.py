@@ -366,11 +366,11 @@ def _written(part: Part) -> Json:
         return {"text": part.text}
     if part.function_call:
         call = part.function_call
-        args = call.args if isinstance(call.args, dict) else {}
+        args = base.as_object(call.args)
         return {"functionCall": {**_id(call.id), "name": call.name, "args": args}}
     if part.function_response:
         result = part.function_response
-        held = result.result
+        held = base.without_blocks(result.result)
         response = held if isinstance(held, dict) else {"result": held}
         answer = {**_id(result.call_id), "name": result.name, "response": response}
         return {"functionResponse": answer}

@@ -418,12 +418,15 @@ def _fresh_ids(messages: Messages, slots: Iterable[Slot], calls: Calls) -> dict[
     """Generate ids that no call of the history has."""
     taken = {call.id for m in messages for part in m.parts if (call := calls(part)) is not None}
     names: dict[Slot, str] = {}
+    numbers: dict[str, int] = {}
+    """The last number tried for each id, so that a thousand equal ones take no million steps."""
     for slot in slots:
         call = calls(messages[slot.message].parts[slot.part])
         stem = (call.id if call else "") or "call"
-        number = 2
+        number = numbers.get(stem, 1) + 1
         while f"{stem}_{number}" in taken:
             number += 1
+        numbers[stem] = number
         names[slot] = f"{stem}_{number}"
         taken.add(names[slot])
     return names
