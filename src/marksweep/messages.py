@@ -355,8 +355,12 @@ SUMMARY = "gc_summary_"
 NOTICE = "gc_notice_"
 """The same for notices of a collection."""
 
-_ID = re.compile(rf"({SUMMARY}|{NOTICE})(\d+)$")
-_FIRST_LINE = re.compile(rf"\[({SUMMARY}|{NOTICE})(\d+)\b")
+MAX_DIGITS = 18
+"""Digits of a number as written here. One with more is not ours: a user may type anything."""
+
+_NUMBERED = rf"({SUMMARY}|{NOTICE})(\d{{1,{MAX_DIGITS}}})"
+_ID = re.compile(rf"{_NUMBERED}$")
+_FIRST_LINE = re.compile(rf"\[{_NUMBERED}\b")
 _SUMMARY_LINE = re.compile(r"\[Summary of \d+ earlier messages\]")
 
 
@@ -412,7 +416,7 @@ def turn_name(number: int) -> str:
 def turn_number(name: str | None) -> int:
     """Return the number of a turn by its name; -1 for anything else."""
     digits = (name or "").removeprefix("turn_")
-    return int(digits) if digits.isdigit() else -1
+    return int(digits) if digits.isdecimal() and len(digits) <= MAX_DIGITS else -1
 
 
 class TurnNumbers:

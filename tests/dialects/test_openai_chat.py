@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
-from marksweep.dialects.base import Slot, match
-from marksweep.dialects.rulebook import NO_RESULT
+from marksweep.dialects.base import Slot, call_of, match
+from marksweep.dialects.rulebook import NO_RESULT, _fresh_ids
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from tests.dialects.masked import with_text
 
@@ -181,3 +181,21 @@ def test_neutral_messages_are_composed() -> None:
 def test_a_result_answers_the_nearest_pending_call_with_its_id() -> None:
     messages = read([asks("a"), asks("a"), answers("a"), answers("a")]).messages
     assert match(messages).answers == {Slot(1, 0): Slot(2, 0), Slot(0, 0): Slot(3, 0)}
+
+
+def test_thousands_of_calls_without_ids_are_repaired_at_once() -> None:
+    class Id(str):
+        """An id that counts how often it was looked for."""
+
+        seen = 0
+
+        def __format__(self, spec: str) -> str:
+            Id.seen += 1
+            return str.__format__(self, spec)
+
+    number = 1_000
+    asked = Part(function_call=FunctionCall(Id("c"), "read", {}))
+    message = Message(Role.MODEL, (asked,) * number, "m1")
+    slots = [Slot(0, k) for k in range(1, number)]
+    assert len(set(_fresh_ids([message], slots, call_of).values())) == number - 1
+    assert Id.seen < 5 * number

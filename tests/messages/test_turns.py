@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from marksweep import Conversation
 from marksweep.dialects import read
 from marksweep.ledger import InstructionBudget, InstructionSource
-from marksweep.messages import InlineData, Message, Part, Role, ToolResult, starts_turn
+from marksweep.messages import (
+    InlineData,
+    Message,
+    Part,
+    Role,
+    ToolResult,
+    starts_turn,
+    turn_number,
+)
 from marksweep.testing.histories import valid
 
 DIALECTS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
@@ -67,3 +75,9 @@ def test_conversation_and_ledger_number_the_same_turns(dialect: str, data: st.Da
     segments = {s.segment_id: s for s in talk._heap.snapshot().segments}
     ledger = turns_of_ledger(read(history, dialect, start=1).messages)
     assert {name: segments[name].topic_id for name in names if name in ledger} == ledger
+
+
+@pytest.mark.parametrize("text", [f"[gc_summary_{'9' * 5_000}] x", "[gc_notice_²] x"])
+def test_a_number_that_nobody_counted_to_is_only_text(text: str) -> None:
+    assert starts_turn(Message.from_text(Role.USER, text))
+    assert turn_number(f"turn_{'9' * 5_000}") == turn_number("turn_²") == -1
