@@ -51,6 +51,16 @@ def test_a_folder_that_is_ignored_cannot_be_entered_again(tmp_path: Path) -> Non
     assert paths(tmp_path) == [".gitignore"]
 
 
+def test_an_ignore_file_as_windows_editors_write_it_is_read_as_git_reads_it(
+    tmp_path: Path,
+) -> None:
+    rules = "\ufefffirst.py\r\nlast\\ \r\n"
+    (tmp_path / ".gitignore").write_bytes(rules.encode())
+    for name in ("first.py", "last ", "kept.py"):
+        write(tmp_path, name, "x = 1\n")
+    assert paths(tmp_path) == [".gitignore", "kept.py"]
+
+
 def test_rules_of_the_repository_above_the_root_hold(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     write(tmp_path, ".gitignore", "src/gen/\n*.tmp\n")

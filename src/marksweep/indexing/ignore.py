@@ -88,7 +88,7 @@ class Rules:
     def read(self, base: str, file: Path) -> Rules:
         """Add the rules of an ignore file in the folder `base`."""
         content, _ = read_bytes(file, MAX_IGNORE_BYTES)
-        return Rules(base, _patterns(content.decode("utf-8", "replace")), self)
+        return Rules(base, _patterns(content.decode("utf-8-sig", "replace")), self)
 
 
 def rules_above(root: Path) -> tuple[Rules, str]:
@@ -121,7 +121,7 @@ def _patterns(text: str) -> list[Pattern]:
     patterns = []
     for line in reversed(text.split("\n")):
         with suppress(ValueError, re.error):
-            pattern = Pattern(line)
+            pattern = Pattern(line.removesuffix("\r"))
             if pattern.include is not None:
                 patterns.append(pattern)
     return patterns
