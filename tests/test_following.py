@@ -177,6 +177,14 @@ def test_nothing_readable_is_an_error_and_not_an_empty_conversation() -> None:
         Conversation(limit=100, dialect="anthropic").follow([{"kind": "request"}])
 
 
+def test_nothing_readable_does_not_take_a_known_conversation_back() -> None:
+    talk = Conversation(limit=100_000, dialect="anthropic")
+    talk.follow(work(3))
+    with pytest.raises(BadInput, match="none of 2 messages"):
+        talk.follow([{"kind": "request"}, 17])
+    assert [message.raw for message in talk.history] == work(3)
+
+
 def test_keys_must_be_as_many_as_messages() -> None:
     with pytest.raises(BadInput, match="1 keys for 7 messages"):
         Conversation(limit=100_000).follow(work(3), ["one"])

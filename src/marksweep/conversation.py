@@ -229,6 +229,8 @@ class Conversation:
             if keys is not None and len(keys) != len(values):
                 raise BadInput(f"{len(keys)} keys for {len(values)} messages; expected one each.")
             names, position = self._follower.agreed(values, self.dialect)
+            if values and names == [None] * len(values):
+                self._intake.read(messages, self._clock())  # An error, and not a rewind to nothing.
             if self._follower.rewind_to(position, self._clock()):
                 self._restart()
             rest = values[len(names) :]
