@@ -310,7 +310,10 @@ class TestOptionsOfEveryPlugin:
         assert result.notification is None
         assert result.tokens_after == weigh(kept)
 
-    @pytest.mark.parametrize("template", ["{nobody}", "{", "{0}", 5])
+    @pytest.mark.parametrize(
+        "template",
+        ["{nobody}", "{", "{0}", 5, "{items:{nobody}}", "{items:foo}", "{plugin:d}", "{items!x}"],
+    )
     def test_a_template_that_cannot_be_filled_is_refused_at_once(self, template: object) -> None:
         with pytest.raises(BadInput, match="notification_template"):
             load_gc_plugin("gc_truncate", {"notification_template": template})

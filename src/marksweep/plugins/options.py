@@ -191,7 +191,10 @@ def _check_template(template: object) -> None:
         raise BadInput(f"notification_template is {template!r}; expected {expected}.")
     try:
         names = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
-    except ValueError as error:
+        if names <= PLACEHOLDERS:
+            filled = Options(notification_template=template)
+            filled.notice(Notice(1, 1, 1), plugin="", reason=GCTriggerReason.MANUAL)
+            return
+    except (ValueError, LookupError, AttributeError, TypeError) as error:
         raise BadInput(f"notification_template is {template!r}: {error}.") from None
-    if names - PLACEHOLDERS:
-        raise BadInput(f"notification_template is {template!r}; expected {expected}.")
+    raise BadInput(f"notification_template is {template!r}; expected {expected}.")
