@@ -437,6 +437,11 @@ class TurnNumbers:
             self.reserve(self._known[started_by])
         return self._known[started_by]
 
+    def take_back(self, messages: Iterable[str]) -> None:
+        """Forget the newest turns, which these messages started: the next one gets their number."""
+        taken = [self._known.pop(name) for name in messages if name in self._known]
+        self._upcoming = min([self._upcoming, *taken])
+
     def reserve(self, number: int) -> None:
         """Use no number up to this one for a new turn."""
         self._upcoming = max(self._upcoming, number + 1)

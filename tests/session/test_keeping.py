@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from marksweep.errors import BadInput, NotFound, StoreError
-from marksweep.ledger import InstructionSource
+from marksweep.ledger import ChildKind, InstructionSource
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
-from marksweep.model import Event
+from marksweep.model import Event, GCPolicy
 from marksweep.plugins import GCConfig, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.session import Session
@@ -209,6 +209,29 @@ def test_a_reopened_session_knows_who_made_its_summaries(tmp_path: Path) -> None
     again.undo_gc()
     assert makers(again) == {"gc_summary_1": "gc_summarize"}
     store.close()
+
+
+def test_what_a_message_was_declared_as_survives_a_restart_and_an_undo() -> None:
+    def preserved(chat: Session) -> list[tuple[str | None, list[str]]]:
+        children = chat.ledger().entries[InstructionSource.CONVERSATION].children.values()
+        found = [c for c in children if c.gc_policy is GCPolicy.PRESERVABLE]
+        return [(c.label, c.message_ids) for c in found]
+
+    store = MemoryStore()
+    chat = session(store, "gc_budget")
+    chat.send_message("by friday please", kind=ChildKind.CLARIFICATION)
+    (declared,) = preserved(chat)
+    say(chat, work(20))
+    again = Session(lambda _: "yes", context_limit=2_000, counter=words, store=store)
+    assert preserved(again) == [declared]
+    again.set_gc_plugin(load_gc_plugin("gc_budget"), SMALL)
+    again.manual_gc()
+    assert "by friday please" in [m.text for m in again.history]
+    again.set_gc_plugin(Custom(keep=2))  # type: ignore[arg-type]
+    again.manual_gc()
+    assert preserved(again) == []
+    again.undo_gc()
+    assert preserved(again) == [declared]
 
 
 def test_a_reopened_session_takes_other_instructions_but_no_other_history() -> None:

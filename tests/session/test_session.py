@@ -295,6 +295,28 @@ def test_a_model_that_cannot_be_reached_leaves_the_history_as_it_was() -> None:
     assert chat.get_context_usage()["turns"] == 0
 
 
+def test_a_message_that_was_not_answered_leaves_no_turn_and_no_declaration() -> None:
+    answers: list[Exception | str] = ["yes", ModelError("no route"), ModelError("no route"), "yes"]
+
+    def model(messages: Sequence[Message]) -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    chat = Session(model, counter=words)
+    chat.send_message("hello")
+    before = chat.budget.to_dict()
+    for _ in range(2):
+        with pytest.raises(ModelError, match="no route"):
+            chat.send_message("by friday", kind=ChildKind.CLARIFICATION)
+    assert chat.budget.to_dict() == before
+    chat.send_message("go on")
+    entry = chat.budget.get_entry(InstructionSource.CONVERSATION)
+    assert entry is not None
+    assert list(entry.children) == ["original_request", "turn_0", "turn_1"]
+
+
 def test_usage_is_reported_in_the_providers_tokens_and_collected_by_them() -> None:
     class Model:
         dialect = "openai_chat"

@@ -201,6 +201,8 @@ class ConversationHeap(SegmentHeap):
             gone = {s.segment_id for s in live if s.position >= position}
             notes = {f"{RECALLED}-{name}" for name in gone} & {s.segment_id for s in live}
             self._write(remove=[*gone, *notes, LAST_REQUEST])
+            if self._turns is not None:
+                self._turns.take_back(gone)
             left = [segment.position for segment in self.index.live.values()]
             self._last_position = max([0, position - 1, *left])
             self._read_again()
@@ -217,13 +219,12 @@ class ConversationHeap(SegmentHeap):
         with self._editing():
             super()._write(put=[segment])  # No message changes, so their line stays.
 
-    def declare(self, message_ids: Iterable[str], policy: GCPolicy) -> None:
-        """Set the policies of live messages; what is locked stays locked."""
+    def declare(self, message_id: str, policy: GCPolicy, tag: str) -> None:
+        """Set the policy of a live message, and store why; what is locked stays locked."""
         with self._editing():
-            live = self.index.live
-            found = [live[name] for name in message_ids if name in live]
-            free = [segment for segment in found if segment.policy is not GCPolicy.LOCKED]
-            self._write(put=[replace(segment, policy=policy) for segment in free])
+            segment = self._find(message_id)
+            if segment.policy is not GCPolicy.LOCKED:
+                self._write(put=[replace(segment, policy=policy, tags=(tag,))])
 
     def _segment(
         self,

@@ -12,7 +12,7 @@ from marksweep.errors import BadInput
 from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import HeldForm, MessageForm
 from marksweep.heaps.live_index import ChangeCount
-from marksweep.ledger.conversation import entries_of
+from marksweep.ledger.conversation import KIND, declared_in, entries_of
 from marksweep.ledger.declared import DeclaredCounts
 from marksweep.ledger.entries import (
     KIND_POLICY,
@@ -80,6 +80,8 @@ class InstructionBudget:
         self._summaries = 0
         self._arrivals = Arrivals()
         self._heap: Callable[[], ConversationHeap] | None = None
+        self._stored: ConversationHeap | None = None
+        """The followed heap, if it is stored: its messages carry declarations."""
         self._counter: Counter | None = None
 
     @classmethod
@@ -151,7 +153,7 @@ class InstructionBudget:
             tokens,
             gc_policy or default,
             label or child_key,
-            metadata={**(metadata or {}), **({"kind": kind.value} if kind else {})},
+            metadata={**(metadata or {}), **({KIND: kind.value} if kind else {})},
             created_at=created_at,
             message_ids=list(message_ids),
         )
@@ -172,11 +174,12 @@ class InstructionBudget:
 
     def follow(self, history: Callable[[], Sequence[Message]], counter: Counter) -> None:
         """Derive the conversation's entries from this history from now on."""
-        self.follow_heap(lambda: self.heap_of(history(), counter), counter)
+        self._heap, self._stored = lambda: self.heap_of(history(), counter), None
+        self._counter = counter
 
-    def follow_heap(self, heap: Callable[[], ConversationHeap], counter: Counter) -> None:
+    def follow_heap(self, heap: ConversationHeap, counter: Counter) -> None:
         """Derive the conversation's entries from this heap from now on."""
-        self._heap = heap
+        self._heap, self._stored = lambda: heap, heap
         self._counter = counter
 
     @property
@@ -199,9 +202,12 @@ class InstructionBudget:
         return self._counter
 
     def declared(self, source: InstructionSource) -> Mapping[str, SourceEntry]:
-        """The children that were added by hand."""
+        """The children that were added by hand, and those that stored messages carry."""
         entry = self._entries.get(source)
-        return entry.children if entry else {}
+        children = entry.children if entry else {}
+        if self._stored is None or source is not InstructionSource.CONVERSATION:
+            return children
+        return {**dict(declared_in(self._stored.live().values())), **children}
 
     def heap_of(
         self,

@@ -14,7 +14,7 @@ What the messages cannot say, a host declares by message id: that these two are 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -44,6 +44,12 @@ class EntryRef(NamedTuple):
 
 SUMMARY_LABEL = "Context Summary"
 """What a ledger calls a summary of a collection."""
+
+CREATED_BY = "created_by"
+"""The metadata that names the plugin that made a summary."""
+
+KIND = "kind"
+"""The metadata that names what a child is."""
 
 FIXED = frozenset({ChildKind.SYSTEM_MESSAGE, ChildKind.ORIGINAL_REQUEST})
 """What no declaration can make collectable."""
@@ -137,7 +143,7 @@ def entries_of(
             sum(s.tokens - thoughts.get(s.segment_id, 0) for s in entry),
             entry[0].policy,
             label=(said.label or ref.key) if said else _label(ref),
-            metadata={**(said.metadata if said else {}), "kind": ref.kind.value},
+            metadata={**(said.metadata if said else {}), KIND: ref.kind.value},
             created_at=said.created_at if said else entry[0].created_at.timestamp(),
             message_ids=[s.segment_id for s in entry],
         )
@@ -153,6 +159,34 @@ def entries_of(
         for turn, entry in thinkers.items()
     }
     return {InstructionSource.CONVERSATION: conversation, InstructionSource.THINKING: thinking}
+
+
+def declaration(name: str, value: str) -> str:
+    """Return the tag by which a message carries a part of its entry's metadata."""
+    return f"{name}:{value}"
+
+
+def declared_in(segments: Iterable[Segment]) -> Iterator[tuple[str, SourceEntry]]:
+    """Yield the entries that messages carry themselves, by key: their kind, or who made them."""
+    for segment in segments:
+        parts = [tag.partition(":") for tag in segment.tags]
+        metadata: dict[str, object] = {
+            name: value for name, _, value in parts if name in (KIND, CREATED_BY)
+        }
+        if metadata:
+            kind = metadata.get(KIND)
+            yield (
+                f"{kind}_{segment.segment_id}" if kind else segment.segment_id,
+                SourceEntry(
+                    InstructionSource.CONVERSATION,
+                    segment.tokens,
+                    segment.policy,
+                    label=None if kind else SUMMARY_LABEL,
+                    metadata=metadata,
+                    created_at=segment.created_at.timestamp(),
+                    message_ids=[segment.segment_id],
+                ),
+            )
 
 
 def thought_tokens(message: Message, size: int, counter: Counter) -> int:

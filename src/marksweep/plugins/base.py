@@ -12,7 +12,7 @@ import msgspec
 from marksweep.core.budget import Budget
 from marksweep.errors import BadInput
 from marksweep.ledger import InstructionBudget, InstructionSource
-from marksweep.ledger.conversation import SUMMARY_LABEL
+from marksweep.ledger.conversation import CREATED_BY, SUMMARY_LABEL
 from marksweep.messages import SUMMARY, Message
 from marksweep.model import GCPolicy
 from marksweep.plugins.checks import (
@@ -264,24 +264,17 @@ def apply_result(budget: InstructionBudget, result: GCResult, history: Sequence[
         return
     if not isinstance(keys, list):
         keys = [] if budget.follows else [f"{SUMMARY}{budget.next_summary()}"]
-    for key in keys:
-        credit_summary(budget, str(key), tokens // len(keys), result.plugin_name)
-
-
-def credit_summary(
-    budget: InstructionBudget, key: str, tokens: int, plugin: str, created_at: float = 0.0
-) -> None:
-    """Put a summary on the budget, under the name of the plugin that made it."""
-    budget.add_child(
-        InstructionSource.CONVERSATION,
-        key,
-        tokens,
-        GCPolicy.PRESERVABLE,
-        label=SUMMARY_LABEL,
-        metadata={"created_by": plugin},
-        created_at=created_at,
-        message_ids=[key],
-    )
+    known = budget.declared(InstructionSource.CONVERSATION)
+    for key in [str(key) for key in keys if key not in known]:
+        budget.add_child(
+            InstructionSource.CONVERSATION,
+            key,
+            tokens // len(keys),
+            GCPolicy.PRESERVABLE,
+            label=SUMMARY_LABEL,
+            metadata={CREATED_BY: result.plugin_name},
+            message_ids=[key],
+        )
 
 
 def _apply_removal(budget: InstructionBudget, item: GCRemovalItem, left: set[str]) -> None:

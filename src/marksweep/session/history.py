@@ -25,8 +25,9 @@ from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import NeutralForm
 from marksweep.heaps.stash_search import Recalled, recalled
 from marksweep.heaps.staying import SPOKEN, Protection
-from marksweep.messages import SUMMARY, Counter, Message, TurnNumbers, starts_turn
-from marksweep.model import IN_PLACE, Action, Event, GCPolicy, Plan, Pressure, Segment, utc_now
+from marksweep.ledger.conversation import CREATED_BY, declaration
+from marksweep.messages import SUMMARY, Counter, Message, TurnNumbers, is_summary, starts_turn
+from marksweep.model import IN_PLACE, Action, GCPolicy, Plan, Pressure, Segment, utc_now
 from marksweep.plugins.base import GCConfig, GCResult
 from marksweep.stores.base import Store
 
@@ -75,16 +76,6 @@ class SessionHistory:
         while self._is_taken(f"{SUMMARY}{(number := next(numbers))}"):
             pass
         return number - 1
-
-    def summarizers(self) -> dict[str, str]:
-        """Return the plugin that made each live summary, from the journal."""
-        live = {name for name in self.heap.live() if name.startswith(SUMMARY)}
-        made: dict[str, str] = {}
-        swept = self._store.journal.read(self.heap.workspace, events=[Event.SWEPT]) if live else ()
-        for entry in swept:
-            for name in live.intersection(entry.report.created if entry.report else ()):
-                made.setdefault(name, self._collector.saved(entry.plan_id).strategy)
-        return made
 
     def _is_taken(self, message_id: str) -> bool:
         stashed = self._store.stash.get(self.heap.workspace, [message_id])
@@ -219,6 +210,8 @@ class _Changes:
             builder.take(trimmed, context.may_yield)
         for position, message in self._added():
             note = self._heap.stand_in(message, position, now)
+            if is_summary(message):
+                note = replace(note, tags=(declaration(CREATED_BY, self._result.plugin_name),))
             builder.add_note(Proposal((), Action.RECALL, self._reason(note.segment_id), note))
         plan = builder.plan(self._result.plugin_name)
         if plan.size_after > plan.size_before:

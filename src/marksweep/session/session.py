@@ -31,6 +31,7 @@ from marksweep.errors import (
 from marksweep.heaps.stash_search import Recalled
 from marksweep.ledger import BudgetSnapshot, ChildKind, InstructionBudget, InstructionSource
 from marksweep.ledger.budget import CONTEXT_LIMIT
+from marksweep.ledger.conversation import KIND, declaration
 from marksweep.ledger.entries import KIND_POLICY
 from marksweep.messages import Message, Part, Role, count_message
 from marksweep.model import utc_now
@@ -41,7 +42,6 @@ from marksweep.plugins.base import (
     GCResult,
     GCTriggerReason,
     apply_result,
-    credit_summary,
 )
 from marksweep.plugins.files import Profile, choose_gc, load_gc_from_file, load_profile
 from marksweep.session.collecting import (
@@ -140,9 +140,8 @@ class Session:
             turns=self.budget.turns,
         )
         self._cache = PromptCache(cache_minutes, self._history.heap.last_arrival())
-        self.budget.follow_heap(lambda: self._history.heap, self._history.count)
+        self.budget.follow_heap(self._history.heap, self._history.count)
         self.budget.reserve_summaries(self._history.summaries())
-        self._credit_summaries()
         self._open(system_instructions, history)
         for tool in tools:
             self.add_tool(tool)
@@ -201,7 +200,8 @@ class Session:
         with self._lock:
             message = self._history.append(Message.from_text(Role.USER, text))
             if kind is not None:
-                self._declare(message, kind)
+                tag = declaration(KIND, kind.value)
+                self._history.heap.declare(message.message_id, KIND_POLICY[kind], tag)
             try:
                 return self._work()
             except ModelError:
@@ -229,18 +229,6 @@ class Session:
         """Restore what the latest collection removed from the history, but not dropped tools."""
         with self._lock:
             self._history.undo()
-            self._credit_summaries()
-
-    def _credit_summaries(self) -> None:
-        """Record in the budget who made the summaries that were in the store."""
-        known, live = (
-            self.budget.declared(InstructionSource.CONVERSATION),
-            self._history.heap.live(),
-        )
-        for name, plugin in self._history.summarizers().items():
-            if name not in known:
-                made_at = live[name].created_at.timestamp()
-                credit_summary(self.budget, name, live[name].tokens, plugin, made_at)
 
     def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
         """Find what collections took out and answers a question, in at most so many tokens."""
@@ -423,16 +411,6 @@ class Session:
             self._history.append(Message.from_text(Role.SYSTEM, text))
         elif known[0].role is Role.SYSTEM and known[0].text != text:
             self._history.heap.revise(replace(known[0], parts=(Part(text=text),), raw=None))
-
-    def _declare(self, message: Message, kind: ChildKind) -> None:
-        self.budget.add_child(
-            InstructionSource.CONVERSATION,
-            f"{kind.value}_{message.message_id}",
-            0,
-            kind=kind,
-            message_ids=(message.message_id,),
-        )
-        self._history.heap.declare([message.message_id], KIND_POLICY[kind])
 
     def _total(self) -> int:
         """Tokens of the history and of all that is beside it."""
