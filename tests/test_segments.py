@@ -11,7 +11,7 @@ import pytest
 
 from marksweep import Budget, Segment, Segments
 from marksweep.errors import BadInput, NotFound, Refused
-from marksweep.model import Action, Event, GCPolicy, Generation, Hold, Link, Stashed
+from marksweep.model import Action, Event, GCPolicy, Generation, Hold, Link, Reference, Stashed
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.scored import Disposal
 from marksweep.testing.builders import NOW, Clock, segment
@@ -227,6 +227,19 @@ class TestSection4Algorithms:
         assert {step.action for step in heap.plan(target_tokens=0).steps} == {Action.STASH}
         auto = heap.plan(target_tokens=0, disposal=Disposal.AUTO)
         assert {step.action for step in auto.steps} == {Action.DELETE}
+
+    def test_a_log_named_for_deletion_takes_no_decision_with_it(self, heap: Segments) -> None:
+        pair = (Reference("log", Link.ANSWERS, Hold.PAIRED),)
+        heap.add(
+            segment("log", type="log", hours_old=9999),
+            segment("decision", type="decision", hours_old=9999, references=pair),
+            segment("other", type="log", hours_old=9999),
+        )
+        plan = heap.plan_for(["log", "other"], Disposal.AUTO)
+        assert [(step.segments, step.action) for step in plan.steps] == [
+            (("log", "decision"), Action.STASH),
+            (("other",), Action.DELETE),
+        ]
 
     def test_verbose_segments_of_medium_score_are_compressed(self, clock: Clock) -> None:
         heap = Segments(
@@ -452,6 +465,18 @@ class TestSection9Compression:
         heap.add(segment("a", tokens=0, text="x" * 50, pinned=True))
         with pytest.raises(Refused, match="pinned"):
             heap.compress("a", "short")
+
+    def test_one_of_a_pair_is_not_compressed_because_the_other_would_go(
+        self, heap: Segments
+    ) -> None:
+        heap.add(*(segment(name, tokens=0, text="x" * 50) for name in ("call", "result")))
+        heap.link("result", "call", Link.ANSWERS, Hold.PAIRED)
+        with pytest.raises(Refused, match="one unit with 'result'"):
+            heap.compress("call", "short")
+        assert [s.segment_id for s in heap.list()] == ["call", "result"]
+        heap.unlink("result", "call")
+        heap.compress("call", "short")
+        assert [s.segment_id for s in heap.list()] == ["call~1", "result"]
 
 
 class TestBadInput:

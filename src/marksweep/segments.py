@@ -30,7 +30,6 @@ from marksweep.core.budget import Budget, Due, Line, tally
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import make_plan
 from marksweep.core.roots import BY_NAME, Focus
-from marksweep.core.score import age_hours
 from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
 from marksweep.heaps.segments import SegmentHeap
@@ -56,7 +55,7 @@ from marksweep.stores.base import Hit, Query, Store
 from marksweep.stores.open import open_store
 from marksweep.strategies.chosen import Chosen
 from marksweep.strategies.registry import SEGMENT_TOOLS, Choice, strategy_of
-from marksweep.strategies.scored import Disposal, Scored, may_be_deleted
+from marksweep.strategies.scored import Disposal, Scored
 from marksweep.tokens import count, in_whole
 
 _log = logging.getLogger(__name__)
@@ -313,19 +312,7 @@ class Segments:
         unknown = [name for name in names if name not in live]
         if unknown:
             raise NotFound(f"not live: {', '.join(unknown)}.")
-        age, now = self.settings.retention.delete_after_hours, self._clock()
-        deleted = [
-            name
-            for name in names
-            if disposal is Disposal.DELETE
-            or (
-                disposal is Disposal.AUTO
-                and may_be_deleted(
-                    live[name].type, live[name].refcount, age_hours(live[name], now), age
-                )
-            )
-        ]
-        return self._plan_by_name(Chosen(names, deleted=deleted), names)
+        return self._plan_by_name(Chosen(names, self._scored(disposal).action), names)
 
     def kept_because(self, segment_ids: Sequence[str]) -> dict[str, str]:
         """Say why `plan_for` leaves live segments out: a pin, a lock, a memory that cites it, an
@@ -388,10 +375,19 @@ class Segments:
         return report
 
     def compress(self, segment_id: str, text: str) -> Report:
-        """Replace a segment by a shorter text; the original goes to the stash."""
+        """Replace a segment by a shorter text; the original goes to the stash.
+
+        One that is paired is refused: the text would replace the whole unit.
+        """
         segment = self._heap.live().get(segment_id)
         if segment is None:
             raise NotFound(f"no live segment {segment_id!r}.")
+        mates = [name for name in self._heap.index.unit(segment_id) if name != segment_id]
+        if mates:
+            raise Refused(
+                f"{segment_id!r} is one unit with {', '.join(map(repr, mates))}, which would go "
+                "with it. Unlink them first, or stash the unit."
+            )
         shorter = _shortened(segment, text, self._count_tokens(text), self._is_taken)
         if shorter.tokens >= segment.tokens:
             raise BadInput(

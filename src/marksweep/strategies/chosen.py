@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
@@ -17,13 +17,11 @@ class Chosen:
     def __init__(
         self,
         segment_ids: Sequence[str],
-        action: Action = Action.STASH,
+        action: Action | Callable[[PlanningContext, int], Action] = Action.STASH,
         *,
-        deleted: Collection[str] = (),
         replacements: Mapping[str, Segment] | None = None,
     ) -> None:
-        """Take the names; `deleted` are those to delete, whatever happens to the others."""
-        self._deleted = frozenset(deleted)
+        """Take the names; `action` is what is done with each, or a function that says so."""
         self._segment_ids = segment_ids
         self._action = action
         self._replacements = replacements or {}
@@ -34,5 +32,5 @@ class Chosen:
             i = context.graph.index.get(segment_id)
             if i is not None:
                 replacement = self._replacements.get(segment_id)
-                action = Action.DELETE if segment_id in self._deleted else self._action
+                action = self._action(context, i) if callable(self._action) else self._action
                 yield Proposal((i,), action, "asked for by name", replacement)

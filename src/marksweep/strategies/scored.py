@@ -74,7 +74,7 @@ class Scored:
                 yield from self._compressions(context, ranked, self.shorten)
             for i in ranked:
                 reason = reason_to_go(context.segments[i], ages[i], mark, scores[i])
-                yield Proposal((i,), self._action(context, i), reason)
+                yield Proposal((i,), self.action(context, i), reason)
 
     def ranked(
         self, context: PlanningContext, wanted: Mark
@@ -139,7 +139,8 @@ class Scored:
             and not any(reference.link == Link.DERIVED for reference in segment.references)
         )
 
-    def _action(self, context: PlanningContext, i: int) -> Action:
+    def action(self, context: PlanningContext, i: int) -> Action:
+        """Return how the unit of a segment goes. It is deleted only if every member may be."""
         if self.disposal == Disposal.DELETE:
             return Action.DELETE
         if self.disposal == Disposal.STASH:
