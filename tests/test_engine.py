@@ -18,6 +18,7 @@ from marksweep import (
     PruningPlan,
 )
 from marksweep.errors import BadInput
+from marksweep.model import Hold, Link, Reference
 from marksweep.testing.builders import NOW, Clock, segment
 
 
@@ -169,6 +170,21 @@ def test_only_old_logs_and_notes_that_nothing_refers_to_are_deleted(engine: GCEn
     )
     assert set(plan.delete_segments) == {"log", "note"}
     assert set(plan.stash_segments) == {"cited", "code", "fresh"}
+
+
+def test_a_pair_goes_whole_or_not_at_all(engine: GCEngine) -> None:
+    call = (Reference("call", Link.ANSWERS, Hold.PAIRED),)
+    segments = [
+        segment("call", type="log", hours_old=9999),
+        segment("result", type="decision", hours_old=9999, references=call),
+        segment("young", type="decision"),
+    ]
+    candidates = engine.analyze_pruning_candidates(segments, set())
+    plan = engine.generate_pruning_plan(candidates, 1)
+    assert (plan.stash_segments, plan.delete_segments) == (["call", "result"], [])
+    assert plan.total_tokens_freed == 20
+    partly = [candidate for candidate in candidates if candidate.segment_id != "result"]
+    assert engine.generate_pruning_plan(partly, 1).stash_segments == ["young"]
 
 
 def test_empty_input_and_unknown_ids_are_fine(engine: GCEngine) -> None:

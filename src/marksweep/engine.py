@@ -42,6 +42,8 @@ class PruningCandidate(msgspec.Struct, frozen=True, gc=False):
     segment_type: str = "note"
     age_hours: float = 0.0
     refcount: int = 0
+    paired_with: tuple[str, ...] = ()
+    """The other segments of its unit: they go together, or not at all."""
 
 
 class PruningPlan(msgspec.Struct, frozen=True):
@@ -164,24 +166,32 @@ class GCEngine:
         """Choose candidates, highest score first, until `target_tokens` are freed.
 
         All are stashed, except logs and notes that nothing refers to and that are past their age.
+        Units are taken whole; one of which a member is not among the candidates is left out.
         """
         if target_tokens < 0:
             raise BadInput(f"target_tokens is {target_tokens}; expected 0 or more tokens to free.")
-        chosen: list[PruningCandidate] = []
+        offered = {candidate.segment_id: candidate for candidate in candidates}
+        chosen: dict[str, PruningCandidate] = {}
         freed = 0
+        deleted: list[str] = []
+        stashed: list[str] = []
         for candidate in sorted(candidates, key=lambda candidate: -candidate.score):
             if freed >= target_tokens:
                 break
-            chosen.append(candidate)
-            freed += candidate.tokens
-        deleted: list[str] = []
-        stashed: list[str] = []
-        for c in chosen:
-            age = (c.age_hours, self._delete_after_hours)
-            to = deleted if may_be_deleted(c.segment_type, c.refcount, *age) else stashed
-            to.append(c.segment_id)
+            names = (candidate.segment_id, *candidate.paired_with)
+            if candidate.segment_id in chosen or not offered.keys() >= set(names):
+                continue
+            unit = {name: offered[name] for name in names}
+            chosen |= unit
+            freed += sum(c.tokens for c in unit.values())
+            hours = self._delete_after_hours
+            is_disposable = all(
+                may_be_deleted(c.segment_type, c.refcount, c.age_hours, hours)
+                for c in unit.values()
+            )
+            (deleted if is_disposable else stashed).extend(unit)
         return PruningPlan(
-            candidates=chosen,
+            candidates=list(chosen.values()),
             total_tokens_freed=freed,
             stash_segments=stashed,
             delete_segments=deleted,
@@ -197,6 +207,7 @@ class GCEngine:
         self, context: PlanningContext, i: int, mark: Mark, score: float
     ) -> PruningCandidate:
         segment = context.segments[i]
+        mates = [context.segments[mate].segment_id for mate in context.units.members(i)]
         age = age_hours(segment, context.now)
         return PruningCandidate(
             segment_id=segment.segment_id,
@@ -206,6 +217,7 @@ class GCEngine:
             segment_type=segment.type,
             age_hours=age,
             refcount=segment.refcount,
+            paired_with=tuple(name for name in mates if name != segment.segment_id),
         )
 
 
