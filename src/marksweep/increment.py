@@ -82,18 +82,18 @@ class Increment:
     def mark_all(self, focus: Focus) -> None:
         """Mark from scratch: at the start, when the focus moved, after a full collection."""
         self._heap.refresh()
-        view = self._heap.index
-        view.mark_all([name for name, s in view.live.items() if reason_to_stay(s, focus)])
+        index = self._heap.index
+        index.mark_all([name for name, s in index.live.items() if reason_to_stay(s, focus)])
 
     def _take_in(self, focus: Focus) -> None:
-        view = self._heap.index
+        index = self._heap.index
         names, self._heap.changed = self._heap.changed, []
-        changed = [view.live[name] for name in dict.fromkeys(names) if name in view.live]
+        changed = [index.live[name] for name in dict.fromkeys(names) if name in index.live]
         for segment in changed:
             self._pool.enter(segment.segment_id)
             is_root = reason_to_stay(segment, focus) is not None
-            view.mark_from(segment.segment_id, is_root=is_root)
-        for segment in (*changed, *self._pool.in_turn(self._sample, view.live)):
+            index.mark_from(segment.segment_id, is_root=is_root)
+        for segment in (*changed, *self._pool.in_turn(self._sample, index.live)):
             self._pool.offer(segment)
 
     def _take_batch(self, focus: Focus) -> int:

@@ -116,7 +116,7 @@ class Segments:
             recent_messages=settings.roots.last_messages,
             grace=settings.retention.grace,
         )
-        self._shorten = shorten and _shortening(shorten, self._count_tokens, self._is_taken)
+        self._shorten = shorten and _shortening(shorten, self._count_tokens, self._heap.is_taken)
         self._collector = Collector(self._heap, self.store.journal, actor=actor, watch=watch)
         self._increment = Increment(
             self._heap,
@@ -388,7 +388,7 @@ class Segments:
                 f"{segment_id!r} is one unit with {', '.join(map(repr, mates))}, which would go "
                 "with it. Unlink them first, or stash the unit."
             )
-        shorter = _shortened(segment, text, self._count_tokens(text), self._is_taken)
+        shorter = _shortened(segment, text, self._count_tokens(text), self._heap.is_taken)
         if shorter.tokens >= segment.tokens:
             raise BadInput(
                 f"the text for {segment_id!r} has {shorter.tokens} tokens, the original "
@@ -458,10 +458,6 @@ class Segments:
     def _plan_by_name(self, chosen: Chosen, segment_ids: Sequence[str]) -> Plan:
         """Plan to sweep what was named: only what is pinned, locked or held is left out."""
         return make_plan(self._named_context(segment_ids), chosen, self.settings.prices)
-
-    def _is_taken(self, name: str) -> bool:
-        stashed = self.store.stash.get(self.workspace, [name])
-        return bool(stashed) or name in self._heap.live()
 
     def _scored(self, disposal: Disposal) -> Scored:
         retention = self.settings.retention

@@ -19,7 +19,7 @@ import msgspec
 from marksweep.core.mark import mark
 from marksweep.core.roots import RULES, Focus, Rule, find_roots
 from marksweep.core.units import Graph, Units
-from marksweep.model import GCPolicy, Pressure, Segment, Snapshot
+from marksweep.model import IN_PLACE, Action, GCPolicy, Pressure, Segment, Snapshot
 
 EXPENDABLE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL})
 """The policies of segments that may go without pressure."""
@@ -143,12 +143,10 @@ class PlanningContext:
                 return False
         return True
 
-    def may_yield(self, members: tuple[int, ...], *, in_place: bool) -> bool:
-        """Return whether all of these segments may be swept or changed as a last resort."""
-        return all(
-            not self._held[i] or (i in self.yields and (in_place or self.yields[i] is Yield.LAST))
-            for i in members
-        )
+    def may_yield(self, members: tuple[int, ...], action: Action) -> bool:
+        """Return whether this may be done to all of these segments as a last resort."""
+        least = Yield.TARGET if action in IN_PLACE else Yield.LAST
+        return all(not self._held[i] or self.yields.get(i, 0) >= least for i in members)
 
     def reason_to_keep(self, members: tuple[int, ...]) -> str | None:
         """Return why a unit may not be swept: the reason of its first member that may not."""

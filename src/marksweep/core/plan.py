@@ -12,7 +12,7 @@ what was swept is not read again on any later turn.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from typing import Protocol
@@ -47,12 +47,8 @@ StepIndices = tuple[tuple[int, ...], ...]
 """For each step of a plan, the indices of its segments in the snapshot."""
 
 
-class MayYield(Protocol):
-    """Says whether members may be swept or changed as a last resort, all of them."""
-
-    def __call__(self, members: tuple[int, ...], *, in_place: bool) -> bool:
-        """Say so."""
-        ...
+MayYield = Callable[[tuple[int, ...], Action], bool]
+"""Whether an action may be done to all of these as a last resort."""
 
 
 class UnitIndex(Protocol):
@@ -248,10 +244,10 @@ class PlanBuilder:
         was replaced by a shorter one supersedes that step. `may_yield` says what else may be done.
         """
         candidates, taken = self._candidates, self._taken
-        in_place = proposal.action in IN_PLACE
-        members = proposal.members if in_place else self._whole_units(proposal.members)
+        is_alone = proposal.action in IN_PLACE
+        members = proposal.members if is_alone else self._whole_units(proposal.members)
         if not candidates.may_go(members) and not (
-            may_yield is not None and may_yield(members, in_place=in_place)
+            may_yield is not None and may_yield(members, proposal.action)
         ):
             self._refused.add(members)
             return

@@ -71,7 +71,7 @@ KEPT = "keep"
 """`pinned_by` of messages that the host keeps."""
 
 
-class Held(msgspec.Struct, gc=False):
+class ReadMessage(msgspec.Struct, gc=False):
     """A message in memory, with what its segment stores of it: other content, another message."""
 
     raw: str
@@ -102,9 +102,9 @@ class ConversationHeap(SegmentHeap):
         self.form = form
         self.counter = counter
         self._turns = turns
-        self._messages: dict[str, Held] = {}
+        self._messages: dict[str, ReadMessage] = {}
         """Live messages that were read, by id."""
-        self._drafts: dict[str, Held] = {}
+        self._drafts: dict[str, ReadMessage] = {}
         """Replacements made since the last change, by id: a sweep does not read them again."""
         self._names: dict[int, str] = {}
         """The ids of live messages, by position."""
@@ -239,7 +239,7 @@ class ConversationHeap(SegmentHeap):
         ties = [self._names[n] for n in tied if n in self._names]
         raw = self.form.write(message)
         self._names[at] = message.message_id
-        self._messages[message.message_id] = Held(raw, message)
+        self._messages[message.message_id] = ReadMessage(raw, message)
         if not pinned_by and self._keep and self._is_kept(message, ties):
             pinned_by = KEPT
         if is_locked:
@@ -429,19 +429,19 @@ class ConversationHeap(SegmentHeap):
 
     def message(self, segment: Segment) -> Message:
         """Return the message of a segment; cached as long as it is live."""
-        return self._held(segment).message
+        return self._read_message(segment).message
 
     def _named(self, message_id: str) -> Message:
         """Return a live message, or one that is being added."""
         live = self.index.live.get(message_id)
         return self.message(live) if live is not None else self._messages[message_id].message
 
-    def _held(self, segment: Segment) -> Held:
+    def _read_message(self, segment: Segment) -> ReadMessage:
         for known in (self._messages, self._drafts):
             held = known.get(segment.segment_id)
             if held is not None and held.raw == segment.raw:
                 return held
-        held = Held(segment.raw, self.form.read(segment))
+        held = ReadMessage(segment.raw, self.form.read(segment))
         live = self.index.live.get(segment.segment_id)
         if live is not None and live.raw == segment.raw and was_said(segment):
             self._messages[segment.segment_id] = held
@@ -468,7 +468,7 @@ class ConversationHeap(SegmentHeap):
         """Return the results in a message, each with the call it answers."""
         if segment.type != MESSAGE:
             return ()
-        held = self._held(segment)
+        held = self._read_message(segment)
         if held.outcomes is None:
             held.outcomes = self._outcomes_of(segment, held.message)
         return held.outcomes
@@ -527,7 +527,7 @@ class ConversationHeap(SegmentHeap):
     def revised(self, segment: Segment, message: Message) -> Segment:
         """Return a segment with another message in it."""
         text, raw = self.form.said(message), self.form.write(message)
-        self._drafts[segment.segment_id] = Held(raw, message)
+        self._drafts[segment.segment_id] = ReadMessage(raw, message)
         return replace(segment, text=text, raw=raw, tokens=self.counter(message))
 
     def revise(self, message: Message) -> None:

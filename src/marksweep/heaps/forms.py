@@ -2,7 +2,7 @@
 
 ProviderForm   messages of one provider, kept as the JSON it sent: what `Conversation` holds
 NeutralForm    neutral messages, kept as JSON with all their fields: what `Session` holds
-HeldForm       message objects in memory: for a heap that lives for one collection
+InMemoryForm   message objects: for a heap that lives for one collection
 
 What a collection changes is written in the provider's format. New values, never edits.
 
@@ -142,7 +142,7 @@ class NeutralForm:
         return Message(Role.USER, (Part(text=text),), message_id)
 
 
-class HeldForm(NeutralForm):
+class InMemoryForm(NeutralForm):
     """Neutral messages held in memory: a segment stores the name of its message's form.
 
     No two different messages ever have the same name, so a strategy that remembers messages from

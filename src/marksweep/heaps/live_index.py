@@ -12,6 +12,9 @@ ContentFingerprint   equal for equal content, in every process: for a heap that 
                      segment has a digest, and the fingerprint is their sum, so that a heap of a
                      million segments knows it after every change without reading itself again
 ChangeCount          how often it changed: for a heap that nobody else sees, held for one run
+
+Two follow what is put and dropped: `LearningFeed` passes it to a strategy that learns, and `Pace`
+measures how much each answer adds.
 """
 
 from __future__ import annotations

@@ -140,6 +140,11 @@ class SegmentHeap:
         self.refresh()
         return self.index.live
 
+    def is_taken(self, segment_id: str) -> bool:
+        """Return whether an id is in use, live or in the stash."""
+        stashed = self._store.stash.get(self.workspace, [segment_id])
+        return bool(stashed) or segment_id in self.live()
+
     def add(self, segments: Sequence[Segment], after: int = 0) -> tuple[Segment, ...]:
         """Add new segments, all or none; count tokens where they are not given.
 

@@ -10,7 +10,7 @@ import msgspec
 
 from marksweep.errors import BadInput
 from marksweep.heaps.conversation import ConversationHeap
-from marksweep.heaps.forms import HeldForm, MessageForm
+from marksweep.heaps.forms import InMemoryForm, MessageForm
 from marksweep.heaps.live_index import ChangeCount
 from marksweep.ledger.conversation import KIND, declared_in, entries_of
 from marksweep.ledger.declared import DeclaredCounts
@@ -221,7 +221,7 @@ class InstructionBudget:
         `released` names the CONDITIONAL children that their owner has released.
         """
         if form is None:
-            form = HeldForm()
+            form = InMemoryForm()
             form.use_dialect_of(history)
         now = utc_now()
         self._arrivals.keep_only(history)

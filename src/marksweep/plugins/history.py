@@ -13,7 +13,7 @@ import msgspec
 
 from marksweep.core.budget import Backoff, after_pass
 from marksweep.core.strategy import Strategy
-from marksweep.heaps.forms import HeldForm
+from marksweep.heaps.forms import InMemoryForm
 from marksweep.ledger import InstructionBudget
 from marksweep.messages import Message, Outcome, Text
 from marksweep.model import Segment
@@ -105,7 +105,7 @@ class HistoryPlugin:
         self._own_budget = InstructionBudget()
         self._backoff: Backoff | None = None
         self._looks = 0
-        self._form = HeldForm()
+        self._form = InMemoryForm()
         self._last: Strategy | None = None
 
     def should_collect(
@@ -134,7 +134,7 @@ class HistoryPlugin:
         request = Request(
             self._name, tuple(history), context_usage, config, reason, budget, options
         )
-        form = self._form if self._learns else HeldForm()
+        form = self._form if self._learns else InMemoryForm()
         run = self._tools.run = Run(request, budget or self._own_budget, form)
         strategy = self._make(Task(options, self._tools.as_tools(), budget, self._last))
         plan = run.plan(strategy)

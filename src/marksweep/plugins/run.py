@@ -18,7 +18,7 @@ from marksweep.core.budget import due as due_at
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import make_plan
 from marksweep.core.strategy import Strategy
-from marksweep.heaps.forms import HeldForm
+from marksweep.heaps.forms import InMemoryForm
 from marksweep.heaps.staying import RECENT_EXCHANGES, SPOKEN, Protection, words_room
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
 from marksweep.ledger.declared import DeclaredCounts
@@ -145,7 +145,7 @@ class ExternalEntry(msgspec.Struct, frozen=True):
 class Run:
     """A history as a heap, until it is collected."""
 
-    def __init__(self, request: Request, ledger: InstructionBudget, form: HeldForm) -> None:
+    def __init__(self, request: Request, ledger: InstructionBudget, form: InMemoryForm) -> None:
         self.request = request
         self.ledger = ledger
         self._counter = ledger.counter or count_message

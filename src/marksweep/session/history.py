@@ -73,17 +73,13 @@ class SessionHistory:
     def summaries(self) -> int:
         """Return the highest number of a summary that is live or was removed."""
         numbers = count(1)
-        while self._is_taken(f"{SUMMARY}{(number := next(numbers))}"):
+        while self.heap.is_taken(f"{SUMMARY}{(number := next(numbers))}"):
             pass
         return number - 1
 
-    def _is_taken(self, message_id: str) -> bool:
-        stashed = self._store.stash.get(self.heap.workspace, [message_id])
-        return message_id in self.heap.live() or bool(stashed)
-
     def append(self, message: Message) -> Message:
         """Add a message; one whose id is taken gets another."""
-        if self._is_taken(message.message_id):
+        if self.heap.is_taken(message.message_id):
             message = replace(message, message_id="")
         self.heap.append([message], "", utc_now())
         self.turns += starts_turn(message)
@@ -222,7 +218,7 @@ class _Changes:
 
     def _refuse_roots(self, context: PlanningContext) -> None:
         """Refuse what was done to a root, but for a trim where its bulk yields to the limit."""
-        trimmed = [i for i, _ in self._changed() if not context.may_yield((i,), in_place=True)]
+        trimmed = [i for i, _ in self._changed() if not context.may_yield((i,), Action.TRIM)]
         for i in (*self._removed(), *trimmed):
             if i in context.roots:
                 segment = self._segments[i]
