@@ -228,6 +228,14 @@ class TestSection4Algorithms:
         auto = heap.plan(target_tokens=0, disposal=Disposal.AUTO)
         assert {step.action for step in auto.steps} == {Action.DELETE}
 
+    def test_why_speaks_of_the_pressure_there_is(self, clock: Clock) -> None:
+        store = MemoryStore()
+        heap = Segments(store, limit=100, clock=clock)
+        heap.add(segment("a", policy=GCPolicy.PRESERVABLE, tokens=10))
+        assert heap.why("a") == "a stays: preservable, and the pressure is not high"
+        Segments(store, limit=1_000, clock=clock).add(segment("b", pinned=True, tokens=88))
+        assert heap.why("a").endswith("it may go")
+
     def test_a_log_named_for_deletion_takes_no_decision_with_it(self, heap: Segments) -> None:
         pair = (Reference("log", Link.ANSWERS, Hold.PAIRED),)
         heap.add(

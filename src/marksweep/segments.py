@@ -30,7 +30,7 @@ from marksweep.core.budget import Budget, Due, Line, tally
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import make_plan
 from marksweep.core.roots import BY_NAME, Focus
-from marksweep.core.why import why
+from marksweep.core.why import held_because, why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.heaps.stash_search import search_stash
@@ -295,13 +295,12 @@ class Segments:
         if target is None and among is None:
             target = self.budget.target
         snapshot = self._heap.snapshot() if among is None else self._heap.part(among)
-        pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.size()))
         return decide(
             snapshot,
             chosen,
             target,
             self.current_focus(),
-            pressure=pressure,
+            pressure=self._pressure(),
             prices=self.settings.prices,
         )
 
@@ -318,16 +317,9 @@ class Segments:
         """Say why `plan_for` leaves live segments out: a pin, a lock, a memory that cites it, an
         owner who has not released it, or such a hold on what it is paired with."""
         context = self._named_context(segment_ids)
-        kept: dict[str, str] = {}
-        for name in segment_ids:
-            i = context.graph.index.get(name)
-            members = () if i is None else context.units.members(i)
-            held = next((m for m in members if not context.may_go((m,))), None)
-            if held is not None:
-                reason = context.reason_to_keep((held,)) or ""
-                mate = context.segments[held].segment_id
-                kept[name] = reason if held == i else f"paired with {mate!r}, which is {reason}"
-        return kept
+        index = context.graph.index
+        held = {name: held_because(context, index[name]) for name in segment_ids if name in index}
+        return {name: reason for name, reason in held.items() if reason is not None}
 
     def candidates(self, plan: Plan) -> tuple[Candidate, ...]:
         """Return the live segments that a plan takes, first to go first, with their scores."""
@@ -449,7 +441,11 @@ class Segments:
 
     def context(self) -> PlanningContext:
         """Return what a strategy may look at, as it is now."""
-        return PlanningContext.of(self._heap.snapshot(), self.current_focus())
+        snapshot, focus = self._heap.snapshot(), self.current_focus()
+        return PlanningContext.of(snapshot, focus, pressure=self._pressure())
+
+    def _pressure(self) -> Pressure:
+        return max(Pressure.SOFT, self.budget.pressure_at(self._heap.size()))
 
     def _named_context(self, segment_ids: Sequence[str]) -> PlanningContext:
         part, focus = self._heap.part(segment_ids), self.current_focus()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from marksweep.core.context import PlanningContext
 from marksweep.core.roots import Focus
 from marksweep.core.why import why
-from marksweep.model import Hold, Link, Reference, Segment
+from marksweep.model import GCPolicy, Hold, Link, Reference, Segment
 from marksweep.testing.builders import NOW, segment, snapshot
 
 
@@ -49,6 +49,13 @@ def test_a_stand_in_is_reported_as_such() -> None:
 def test_garbage_is_reported_as_such() -> None:
     found = why(context(segment("a", task_id="t"), segment("x")), "x")
     assert found == "nothing that must stay refers to x: it may go"
+
+
+def test_what_its_policy_holds_is_not_said_to_go() -> None:
+    pair = (Reference("held", Link.ANSWERS, Hold.PAIRED),)
+    heap = context(segment("held", policy=GCPolicy.PRESERVABLE), segment("mate", references=pair))
+    assert why(heap, "held") == "held stays: preservable, and the pressure is not high"
+    assert why(heap, "mate").startswith("mate stays: paired with 'held', which is preservable")
 
 
 def test_related_garbage_says_what_it_shares_and_with_whom() -> None:

@@ -23,12 +23,23 @@ def why(context: PlanningContext, segment_id: str) -> str:
     goal = context.graph.index[segment_id]
     steps = path(context.graph, context.roots, goal)
     if not steps:
-        return _not_kept(context, goal)
+        held = held_because(context, goal)
+        return f"{segment_id} stays: {held}" if held else _not_kept(context, goal)
     root = context.segments[steps[0]]
     words = [f"{root.segment_id} must stay: {context.roots[steps[0]]}"]
     for source, target in pairwise(steps):
         words.append(f"{_link(context, source, target)} {context.segments[target].segment_id}")
     return ", ".join(words)
+
+
+def held_because(context: PlanningContext, i: int) -> str | None:
+    """Say what holds a segment or what it is paired with; None if both may go."""
+    for member in context.units.members(i):
+        reason = context.reason_to_keep((member,))
+        if reason is not None:
+            mate = context.segments[member].segment_id
+            return reason if member == i else f"paired with {mate!r}, which is {reason}"
+    return None
 
 
 def _link(context: PlanningContext, source: int, target: int) -> str:
