@@ -69,6 +69,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "heaps/graph.py": GRAPH,
     "graph/": GRAPH,
     "plugins/": ("tests/plugins",),
+    "conversation.py": ("tests/test_following.py",),
+    "engine.py": ("tests/test_engine.py",),
+    "strategies/scored.py": (SEGMENTS, "tests/strategies/test_scored.py"),
+    "ledger/": ("tests/test_ledger.py", "tests/session/test_keeping.py"),
     "session/": ("tests/session/test_third_party_plugins.py", "tests/session/test_keeping.py"),
     "dialects/": PROVIDERS,
     "dialects/validity.py": ("tests/dialects/test_detection.py",),
@@ -367,6 +371,30 @@ MUTANTS = (
         "why: the path is not a path", "core/mark.py", "    return steps[::-1]", "    return steps"
     ),
     Mutant(
+        "why: what a policy holds may go",
+        "core/why.py",
+        "        held = held_because(context, goal)",
+        "        held = None",
+    ),
+    Mutant(
+        "scored: one of a unit decides whether all are deleted",
+        "strategies/scored.py",
+        "        disposable = all(",
+        "        disposable = any(",
+    ),
+    Mutant(
+        "engine: a pair is split",
+        "engine.py",
+        "names = (candidate.segment_id, *candidate.paired_with)",
+        "names = (candidate.segment_id,)",
+    ),
+    Mutant(
+        "conversation: what cannot be read is a rewind to nothing",
+        "conversation.py",
+        "if values and names == [None] * len(values):",
+        "if values and names == [None] * len(values) + [None]:",
+    ),
+    Mutant(
         "collector: deletion needs no confirmation",
         "collector.py",
         "if plan.deletes and confirm != plan.plan_id:",
@@ -648,6 +676,12 @@ MUTANTS = (
         "session/session.py",
         "result = replace(result, tokens_before=before, tokens_after=self._total())",
         "result = replace(result, tokens_before=before)",
+    ),
+    Mutant(
+        "session: what a message was declared as is forgotten",
+        "ledger/budget.py",
+        "return {**dict(declared_in(self._stored.live().values())), **children}",
+        "return children",
     ),
     Mutant(
         "session: a pinned turn may go",
