@@ -29,7 +29,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
-from marksweep.model import Entry, Event, Plan, Report, Snapshot, Unit
+from marksweep.model import Entry, Event, Plan, Report, Snapshot
 
 
 class Heap(Protocol):
@@ -43,11 +43,6 @@ class Heap(Protocol):
     @property
     def journal_name(self) -> str:
         """The name under which the journal keeps this heap's operations."""
-        ...
-
-    @property
-    def unit(self) -> Unit:
-        """What its sizes count."""
         ...
 
     def lock(self) -> AbstractContextManager[None]:

@@ -43,9 +43,6 @@ MAX_BLOCKERS = 8
 _HASHED_AT_ONCE = 256
 """Steps hashed together for a plan's id: one by one is slow, all at once needs much memory."""
 
-StepIndices = tuple[tuple[int, ...], ...]
-"""For each step of a plan, the indices of its segments in the snapshot."""
-
 
 MayYield = Callable[[tuple[int, ...], Action], bool]
 """Whether an action may be done to all of these as a last resort."""
@@ -176,16 +173,7 @@ def _press(builder: PlanBuilder, context: PlanningContext, resort: LastResort) -
 
 def plan_from(candidates: Candidates, strategy: str, proposals: Iterable[Proposal]) -> Plan:
     """Take from proposals until the target is met, or all of them if there is none."""
-    return plan_with_indices(candidates, strategy, proposals)[0]
-
-
-def plan_with_indices(
-    candidates: Candidates, strategy: str, proposals: Iterable[Proposal]
-) -> tuple[Plan, StepIndices]:
-    """Plan for a caller that applies the plan to the snapshot it is made from."""
-    builder = _taken(candidates, proposals)
-    indices = builder.indices()
-    return builder.plan(strategy), indices
+    return _taken(candidates, proposals).plan(strategy)
 
 
 def _taken(candidates: Candidates, proposals: Iterable[Proposal]) -> PlanBuilder:
@@ -373,15 +361,12 @@ class PlanBuilder:
             )
         )
 
-    def indices(self) -> StepIndices:
-        """Return the indices of what each step takes."""
-        return tuple([draft.members for draft in self._drafts if draft is not None])
-
     def _steps(self) -> tuple[Step, ...]:
         """Return the steps that are still valid, in the order they were taken."""
-        names = self._candidates.ids_of(self.indices())
-        waiting = [draft for draft in reversed(self._drafts) if draft is not None]
+        waiting = [draft for draft in self._drafts if draft is not None]
         self._drafts.clear()
+        names = self._candidates.ids_of([draft.members for draft in waiting])
+        waiting.reverse()
         steps: list[Step] = []
         for ids in names:
             draft = waiting.pop()

@@ -23,7 +23,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from marksweep.collector import Collector, Watch
-from marksweep.core.plan import plan_from, plan_with_indices
+from marksweep.core.plan import plan_from
 from marksweep.core.roots import Focus
 from marksweep.core.strategy import Proposal
 from marksweep.errors import BadInput, NotConfirmed, NotFound, Refused, member
@@ -377,11 +377,12 @@ class KnowledgeGraph:
         proposals = tuple(strategy.rank(context))
         most = self.settings.limits.cap(context.size) if limit is None else limit
         capped = context.within(most, proposals)
-        plan, taken = plan_with_indices(capped, strategy, proposals)
+        plan = plan_from(capped, strategy, proposals)
+        reasons = {step.segments[0]: step.reason for step in plan.steps if step.segments}
         rows = [
-            pruning.PreviewRow.of(context.survey.memories[i], context.sizes[i] - 1, step.reason)
-            for step, (i, *_) in zip(plan.steps, taken, strict=True)
-            if i < context.first_orphan
+            pruning.PreviewRow.of(row, context.sizes[i] - 1, reasons[name])
+            for i, row in enumerate(found)
+            if (name := ref(Kind.MEMORY, row.memory_id)) in reasons
         ]
         rows.sort(key=lambda row: (row.created_at, row.memory_id), reverse=True)
         return pruning.Preview(plan, tuple(rows[:preview]))

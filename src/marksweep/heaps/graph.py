@@ -281,8 +281,6 @@ class NamedUnits:
 class GraphHeap:
     """One workspace of a graph store."""
 
-    unit = Unit.NODES
-
     def __init__(
         self,
         store: GraphStore,

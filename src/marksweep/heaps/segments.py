@@ -39,7 +39,6 @@ from marksweep.model import (
     Segment,
     Snapshot,
     Stashed,
-    Unit,
 )
 from marksweep.stores.base import Store
 
@@ -55,8 +54,6 @@ GRACE = timedelta(days=7)
 
 class SegmentHeap:
     """Live segments, written through to a store, with what was swept in its stash."""
-
-    unit = Unit.TOKENS
 
     def __init__(
         self,

@@ -107,7 +107,7 @@ class HeapContract:
         assert plan == it.place.plan(it.heap)
         assert (it.place.content(), it.heap.size()) == (before, size)
         assert it.journal.read(it.heap.journal_name) == ()
-        assert (plan.unit, plan.workspace) == (it.heap.unit, it.heap.workspace)
+        assert (plan.unit, plan.workspace) == (it.heap.snapshot().unit, it.heap.workspace)
 
     def test_a_sweep_is_what_was_shown(self, new_place: NewPlace) -> None:
         """The sweep removes what the plan names, and the freed size is counted on the result."""
