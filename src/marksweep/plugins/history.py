@@ -15,13 +15,11 @@ from marksweep.core.budget import Backoff, after_pass
 from marksweep.core.strategy import Strategy
 from marksweep.heaps.forms import InMemoryForm
 from marksweep.ledger import InstructionBudget
-from marksweep.messages import Message, Outcome, Text
-from marksweep.model import Segment
+from marksweep.messages import Message
 from marksweep.plugins.base import ContextUsage, GCConfig, GCResult, GCTriggerReason
 from marksweep.plugins.options import Options, read_options
 from marksweep.plugins.result import removals, result_of
 from marksweep.plugins.run import FULL_BASIS_POINTS, Request, Run, due, used_of
-from marksweep.sections import Sections
 from marksweep.strategies.registry import MessageTools
 
 
@@ -37,30 +35,6 @@ class Task(msgspec.Struct, frozen=True):
 
 
 MakeStrategy = Callable[[Task], Strategy]
-
-
-class _RunTools:
-    """Gives strategies the heap of the current run: a strategy that learns outlives its run."""
-
-    run: Run
-
-    def outcomes(self, segment: Segment) -> Sequence[Outcome]:
-        return self.run.heap.outcomes(segment)
-
-    def digest(self, segments: Sequence[Segment], earlier: Sequence[Segment]) -> Segment | None:
-        return self.run.digester(segments, earlier)
-
-    def texts(self, segment: Segment) -> Sequence[Text]:
-        return self.run.heap.texts(segment)
-
-    def trimmed(self, segment: Segment, texts: Mapping[int, Sections]) -> Segment | None:
-        return self.run.heap.trimmed(segment, texts)
-
-    def limit(self) -> int:
-        return self.run.request.window(self.run.tokens_before)
-
-    def as_tools(self) -> MessageTools:
-        return MessageTools(self.outcomes, self.digest, self.texts, self.trimmed, limit=self.limit)
 
 
 class HistoryPlugin:
@@ -83,7 +57,6 @@ class HistoryPlugin:
         self._options = Options()
         self._overrides: tuple[Mapping[str, object], Options] = {}, self._options
         """The `plugin_config` seen last, and the options with it."""
-        self._tools = _RunTools()
         self._forget()
 
     @property
@@ -135,8 +108,8 @@ class HistoryPlugin:
             self._name, tuple(history), context_usage, config, reason, budget, options
         )
         form = self._form if self._learns else InMemoryForm()
-        run = self._tools.run = Run(request, budget or self._own_budget, form)
-        strategy = self._make(Task(options, self._tools.as_tools(), budget, self._last))
+        run = self._run = Run(request, budget or self._own_budget, form)
+        strategy = self._make(Task(options, self._tools(), budget, self._last))
         plan = run.plan(strategy)
         removed = removals(run, plan) if not request.should_wait(plan) else ()
         if removed:
@@ -150,6 +123,16 @@ class HistoryPlugin:
             used = used_of(context_usage)
             self._backoff = after_pass(freed, used, self._looks, self._backoff)
         return run.history, result_of(run, plan, removed)
+
+    def _tools(self) -> MessageTools:
+        """Return tools that look the current run up: a strategy that learns outlives its run."""
+        return MessageTools(
+            lambda segment: self._run.heap.outcomes(segment),  # noqa: PLW0108
+            lambda segments, earlier: self._run.digester(segments, earlier),  # noqa: PLW0108
+            lambda segment: self._run.heap.texts(segment),  # noqa: PLW0108
+            lambda segment, texts: self._run.heap.trimmed(segment, texts),  # noqa: PLW0108
+            limit=lambda: self._run.request.window(self._run.tokens_before),
+        )
 
     def _options_for(self, config: GCConfig) -> Options:
         """Its options; those in the configuration take precedence."""
