@@ -166,8 +166,8 @@ class PruneMemoryContract(OnWorld):
         assert left.memory.text == "the branch is main"
         assert memory.undo(shown.plan_id, workspace_id="w").memories == (short.memory_id,)
         again = memory.add_memory("the branch is frozen", workspace_id="w")
-        assert again.memory_id == short.memory_id
-        assert not memory.prune_memory("w", strategy="expired").planned.memories
+        assert again.memory_id != short.memory_id
+        assert memory.prune_memory("w", strategy="expired").planned.memories == (short.memory_id,)
 
     def test_expired_strategy_goes_by_the_life_of_the_source(self, world: World) -> None:
         memory = world.with_settings(MemorySettings(ttl={"chat": timedelta(days=30)}))

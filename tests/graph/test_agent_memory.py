@@ -128,6 +128,58 @@ def test_an_expired_note_is_recalled_only_as_of_then_or_by_its_id(
     assert session.memory.recall("release branch")[0].valid_until is None
 
 
+def test_a_fact_that_is_true_again_was_not_true_in_between(session: Session, clock: Clock) -> None:
+    memory = session.memory
+    old = memory.remember("The port is 80", tags=["ops"])
+    clock.wait(days=2)
+    new = memory.remember("The port is 8080", replaces=["latest"])
+    assert new.replaced == (old.memory_id,)
+    clock.wait(days=2)
+    again = memory.remember("The port is 80", replaces=[new.memory_id])
+    assert not again.known
+    for day, text in ((1, "The port is 80"), (3, "The port is 8080"), (5, "The port is 80")):
+        (then,) = memory.recall("port", as_of=later(days=day))
+        assert then.text == text
+    assert [each.id for each in memory.recall("latest")] == [again.memory_id]
+    assert memory.remember("The port is 80").memory_id == again.memory_id
+    erased = memory.erase([again.memory_id])
+    assert set(erased.gone.memories) == {old.memory_id, again.memory_id}
+
+
+def test_a_note_that_replaces_itself_stays_valid(session: Session) -> None:
+    note = session.memory.remember("The port is 80", tags=["ops"])
+    same = session.memory.remember("The port is 80", replaces=["latest"])
+    assert str(same) == f"Already known: {note.memory_id}"
+    (found,) = session.memory.recall("port")
+    assert (found.id, found.place, found.valid_until) == (note.memory_id, "ops", None)
+
+
+def test_a_replaced_note_was_valid_until_its_time_to_live_ended_if_that_was_first(
+    session: Session, clock: Clock
+) -> None:
+    old = session.memory.remember("The port is 80", ttl="1d").memory_id
+    clock.wait(days=3)
+    session.memory.remember("The port is 8080", replaces=[old])
+    assert session.memory.recall(old)[0].valid_until == later(days=1)
+
+
+def test_indexed_code_is_not_replaced_by_a_note(session: Session, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a.py").write_text("def bake(): pass\n")
+    asyncio.run(index_codebase(tree, store=session.graph.graph))
+    (code,) = session.memory.recall("bake")
+    with pytest.raises(BadInput, match=r"cannot replace indexed code: a\.py"):
+        session.memory.remember("Nothing bakes", replaces=[code.id])
+    assert session.memory.recall("bake") == (code,)
+
+
+def test_a_note_without_words_is_like_no_other(session: Session) -> None:
+    session.memory.remember("The port is 80")
+    assert session.memory.remember("!?").alike == ()
+    assert session.memory.remember("!?").known
+
+
 def test_what_is_to_be_replaced_must_exist(session: Session) -> None:
     with pytest.raises(NotFound, match="Nothing was remembered"):
         session.memory.remember("new", replaces=["m0"])

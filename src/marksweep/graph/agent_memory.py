@@ -16,7 +16,7 @@ import msgspec
 from marksweep.errors import BadInput, NotFound, member
 from marksweep.graph.erasure import Forgotten
 from marksweep.graph.memory import KnowledgeGraph
-from marksweep.graph.notes import time_to_live
+from marksweep.graph.notes import known_note, time_to_live
 from marksweep.search.ranking import Asked, Match, fields, held, ranked, score, weighed
 from marksweep.search.words import stems
 from marksweep.segments import Segments
@@ -149,13 +149,16 @@ class AgentMemory:
         pinned: bool = False,
         ttl: str = "",
     ) -> Remembered:
-        """Save a note for later sessions; those that it replaces stop being valid.
+        """Save a note for later sessions; those that it replaces, such as `latest`, become invalid.
 
         They stay, and `recall` as of an earlier time still finds them. A note with a `ttl`, such as
         30d, is no longer recalled after that time, and a prune of `expired` deletes it.
         """
         life = time_to_live(ttl)
-        before = self._alike(text)
+        replaces = self._named(replaces)
+        graph, now = self._memory.graph, self._memory.now()
+        before, _ = known_note(graph, self._workspace, AGENT, text, now)
+        alike = self._alike(text)
         kept = self._memory.add_memory(
             text,
             tags=tags,
@@ -166,13 +169,12 @@ class AgentMemory:
         )
         if pinned:
             self._memory.pin([kept.memory_id], by=AGENT, workspace_id=self._workspace)
-        known = any(memory.memory_id == kept.memory_id for memory in before)
         gone = {kept.memory_id, *replaces}
         return Remembered(
             memory_id=kept.memory_id,
-            known=known,
-            replaced=tuple(replaces),
-            alike=tuple((m.memory_id, m.text) for m in before if m.memory_id not in gone),
+            known=before is not None,
+            replaced=tuple(each for each in replaces if each != kept.memory_id),
+            alike=tuple((m.memory_id, m.text) for m in alike if m.memory_id not in gone),
         )
 
     def _alike(self, text: str) -> list[Memory]:
@@ -184,7 +186,7 @@ class AgentMemory:
         return [
             memory
             for memory in found.values()
-            if len(words & set(stems(memory.text))) >= ALIKE * len(words)
+            if words and len(words & set(stems(memory.text))) >= ALIKE * len(words)
         ]
 
     def recall(
@@ -379,7 +381,7 @@ def _of_memory(memory: Memory, text: str) -> Recalled:
         place=memory.relative_path if is_code else " ".join(memory.tags),
         text=text,
         created_at=memory.created_at,
-        valid_until=memory.superseded_at or memory.expires_at,
+        valid_until=memory.valid_until,
         replaced_by=memory.superseded_by,
     )
 

@@ -26,7 +26,7 @@ from marksweep.collector import Collector, Watch
 from marksweep.core.plan import plan_from
 from marksweep.core.roots import Focus
 from marksweep.core.strategy import Proposal
-from marksweep.errors import BadInput, NotConfirmed, NotFound, Refused, member
+from marksweep.errors import BadInput, NotConfirmed, Refused, member
 from marksweep.graph import pruning
 from marksweep.graph.backup import (
     Backup,
@@ -40,7 +40,7 @@ from marksweep.graph.backup import (
 from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask, Linked, linked
 from marksweep.graph.cross_references import CrossMarker, KeptAcross
 from marksweep.graph.erasure import Eraser, Forgotten, hide
-from marksweep.graph.notes import note_record
+from marksweep.graph.notes import check_replaceable, known_note, memories_of, note_record
 from marksweep.graph.place import place_of
 from marksweep.graph.roots import Root, code_of, gone_since, lost_roots, named_root, roots_of
 from marksweep.graph.strategies import PruneStrategy
@@ -153,18 +153,21 @@ class KnowledgeGraph:
     ) -> Memory:
         """Remember a text, with a time to live if given. A source's equal texts are stored once.
 
-        Memories that it replaces stop being valid now: searches find them only as of earlier times.
+        Without tags or metadata, those of the known text stay. Notes that it replaces stop being
+        valid now: searches find them only as of earlier times. A text that was valid once and is
+        remembered again becomes a new memory, so that its earlier times stay known.
         """
-        if replaces:
-            found = self.graph.fetch(workspace_id, replaces)
-            there = {each.memory.memory_id for each in found}
-            if missing := [each for each in replaces if each not in there]:
-                raise NotFound(
-                    f"there is no memory {', '.join(missing)} to replace. Nothing was remembered. "
-                    "Pass ids that a search returned."
-                )
+        check_replaceable(self.graph, workspace_id, replaces)
+        known, after = known_note(self.graph, workspace_id, source, text, self.now())
         record = note_record(
-            workspace_id, text, now=self.now(), source=source, tags=tags, metadata=metadata, ttl=ttl
+            workspace_id,
+            text,
+            now=self.now(),
+            source=source,
+            tags=tags or (known.tags if known else ()),
+            metadata=metadata or (known.metadata if known else None),
+            ttl=ttl,
+            after=after,
         )
         self.graph.put(workspace_id, [record])
         if replaces:
@@ -243,16 +246,23 @@ class KnowledgeGraph:
     ) -> Forgotten:
         """Delete memories, restorable for the grace period; everywhere: permanently and at once.
 
-        Everywhere means the graph, the stash and our backups; the answer says what could not be
-        reached.
+        Everywhere means the graph, the stash and our backups, and every time a note's text was
+        valid; the answer says what could not be reached.
         """
         now = self.now()
         heap = self.heap(workspace_id)
         collector = self._collector(heap)
         if not everywhere:
             return hide(self.graph, heap, collector, memory_ids, now)
+        notes = self.graph.find(workspace_id, Nodes(tuple(memory_ids)))
+        lives = [
+            each.memory_id
+            for note in notes
+            if isinstance(note, Memory)
+            for each in memories_of(self.graph, workspace_id, note.source, note.text)
+        ]
         eraser = Eraser(self.graph, self.store, self.backups, collector)
-        return eraser.erase(workspace_id, memory_ids, now)
+        return eraser.erase(workspace_id, [*dict.fromkeys((*memory_ids, *lives))], now)
 
     def roots(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> tuple[Root, ...]:
         """List what was indexed: from where, when, how large, and whether it is still there."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from marksweep.errors import BadInput
+from marksweep.errors import BadInput, NotFound
 from marksweep.graph.extract import extract
+from marksweep.stores.graph.base import GraphStore, Nodes
 from marksweep.stores.graph.nouns import (
     CODE_INDEXER,
     Entity,
@@ -54,8 +55,9 @@ def note_record(
     tags: Sequence[str] = (),
     metadata: dict[str, Scalar] | None = None,
     ttl: timedelta | None = None,
+    after: str = "",
 ) -> Record:
-    """Make a note's memory, chunks, entities and mentions."""
+    """Make a note's memory, chunks, entities and mentions; `after` as in `note_memory_id`."""
     if not text.strip():
         raise BadInput("the text of a memory is empty; expected something to remember.")
     if source == CODE_INDEXER:
@@ -63,7 +65,7 @@ def note_record(
     if ttl is not None and ttl <= timedelta():
         raise BadInput(f"ttl is {ttl}; expected a time to live longer than zero.")
     memory = Memory(
-        memory_id=note_memory_id(workspace_id, source, text),
+        memory_id=note_memory_id(workspace_id, source, text, after),
         workspace_id=workspace_id,
         source=source,
         created_at=now,
@@ -92,6 +94,47 @@ def note_record(
         entities=tuple(entities[known] for known in sorted(entities)),
         mentions=tuple(mentions),
     )
+
+
+def memories_of(graph: GraphStore, workspace_id: str, source: str, text: str) -> Iterator[Memory]:
+    """Yield the memories of a source's text, oldest first: one for each time it became valid."""
+    after = ""
+    while True:
+        after = note_memory_id(workspace_id, source, text, after)
+        found = graph.find(workspace_id, Nodes((after,)))
+        if not found:
+            return
+        yield from (each for each in found if isinstance(each, Memory))
+
+
+def known_note(
+    graph: GraphStore, workspace_id: str, source: str, text: str, now: datetime
+) -> tuple[Memory | None, str]:
+    """Return the valid memory of a text, and the id of the one before it, which is not valid now.
+
+    A memory is valid once: a text that was replaced or has expired gets another one.
+    """
+    after = ""
+    for memory in memories_of(graph, workspace_id, source, text):
+        if memory.valid_until is None or memory.valid_until > now:
+            return (memory if memory.deleted_at is None else None), after
+        after = memory.memory_id
+    return None, after
+
+
+def check_replaceable(graph: GraphStore, workspace_id: str, memory_ids: Sequence[str]) -> None:
+    """Refuse to replace what is not there or is not a note."""
+    found = {each.memory.memory_id: each.memory for each in graph.fetch(workspace_id, memory_ids)}
+    if missing := [each for each in memory_ids if each not in found]:
+        raise NotFound(
+            f"there is no memory {', '.join(missing)} to replace. Nothing was remembered. "
+            "Pass ids that a search returned."
+        )
+    if files := [each.relative_path for each in found.values() if each.source == CODE_INDEXER]:
+        raise BadInput(
+            f"a note cannot replace indexed code: {', '.join(files)}. Nothing was remembered. "
+            "Pass ids of notes."
+        )
 
 
 def same_words(text: str) -> str:

@@ -79,6 +79,11 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires_at: datetime | None = None
     """When it expires; None: its source's time to live applies, if any."""
 
+    @property
+    def valid_until(self) -> datetime | None:
+        """When it was replaced or expires, whichever is first; None if neither is known."""
+        return min(filter(None, (self.superseded_at, self.expires_at)), default=None)
+
 
 class Piece(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A range of lines of a text, counted from 1, that becomes a chunk."""
@@ -217,9 +222,12 @@ def file_memory_id(workspace_id: str, repository: str, relative_path: str) -> st
     return "m" + _hashed("file", workspace_id, repository, relative_path)
 
 
-def note_memory_id(workspace_id: str, source: str, text: str) -> str:
-    """Compute the id of a note's memory: the same for the same text and source."""
-    return "m" + _hashed("note", workspace_id, source, text)
+def note_memory_id(workspace_id: str, source: str, text: str, after: str = "") -> str:
+    """Compute the id of a note's memory: the same for the same text and source.
+
+    `after` is the memory of the same text that is no longer valid, if there is one.
+    """
+    return "m" + _hashed("note", workspace_id, source, text, *filter(None, [after]))
 
 
 def chunk_id(
