@@ -120,6 +120,9 @@ def test_the_commands_of_an_agent() -> None:
     assert printed("recall", "recall", "when", "are", "ants", "fed")[0]["id"] == new["memory_id"]
     assert printed("recall", "recall", "open_zoo", "--in", "code")[0]["where"] == "code"
     assert printed("recall", "recall", "zebra", codes=(1,)) == []
+    (old,) = printed("recall", "recall", note)
+    shown = printed("recall", "recall", "ants", "--in", "note", "--as-of", old["created_at"])
+    assert [each["id"] for each in shown] == [note]
     then = ("--as-of", "2020-01-01T00:00:00Z")
     assert printed("recall", "recall", "ants", *then, codes=(1,)) == []
     (link,) = printed("callers", "callers", "ant")["links"]

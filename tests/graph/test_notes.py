@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from marksweep.errors import BadInput
 from marksweep.graph.extract import MOST_ENTITIES, extract
-from marksweep.graph.notes import cut, note_record, same_words
+from marksweep.graph.notes import cut, moment, note_record, same_words, time_to_live
 from marksweep.stores.graph.base import checked
 from marksweep.stores.graph.nouns import duplicates
 from tests.graph.graphs import START, entity
@@ -99,3 +101,37 @@ def test_duplicate_entities_are_equal_in_kind_and_name_but_for_spelling() -> Non
     ]
     groups = [[each.name for each in group] for group in duplicates(entities)]
     assert groups == [["Ada Lovelace", "ada  lovelace"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "life"),
+    [
+        ("30d", timedelta(days=30)),
+        (" 1 W ", timedelta(weeks=1)),
+        ("30 days", timedelta(days=30)),
+        ("1 hour", timedelta(hours=1)),
+        ("", None),
+    ],
+)
+def test_a_time_to_live_is_read_as_people_write_it(text: str, life: timedelta | None) -> None:
+    assert time_to_live(text) == life
+
+
+@pytest.mark.parametrize("text", ["30", "d", "0d", "-1d", "1.5d", "1 month", "100000d", "1 d d"])
+def test_other_times_to_live_are_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="such as 30d"):
+        time_to_live(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2026-05-01T12:00:00.5+02:00", datetime(2026, 5, 1, 10, 0, 0, 500_000, UTC)),
+        ("2026-05-01 12:00", datetime(2026, 5, 1, 12, tzinfo=UTC)),
+        ("2026-05-01", datetime(2026, 5, 1, 23, 59, 59, 999_999, UTC)),
+        ("now", None),
+        (" ", None),
+    ],
+)
+def test_a_moment_is_a_time_or_the_end_of_a_day(text: str, time: datetime | None) -> None:
+    assert moment(text) == time

@@ -156,6 +156,18 @@ def test_errors_say_what_is_wrong(tmp_path: Path) -> None:
     with_agent(tmp_path, work, tools="few")
 
 
+def test_what_models_send_for_nothing_and_for_numbers_is_understood(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        nothing = {"tags": None, "replaces": "", "pin": None, "ttl": "30 days"}
+        await say(one, "remember", text="Ticket 42 is done", **nothing, max_tokens=None)
+        asked = {"where": "NOTE", "tags": "", "path": None, "as_of": None, "limit": None}
+        assert "Ticket 42" in await say(one, "recall", query=42, **asked, max_tokens=200.0)
+        assert "No longer" in await say(one, "remember", text="It is not", replaces="latest")
+        assert "No callers" in await say(one, "who_calls", symbol="x", ask="Callers", limit=None)
+
+    with_agent(tmp_path, work, tools="few")
+
+
 def test_the_full_set_has_the_small_one_and_answers_with_data(tmp_path: Path) -> None:
     async def work(one: Agent) -> None:
         names = {tool.name for tool in (await one.client.list_tools()).tools}
@@ -196,6 +208,7 @@ SCHEMA = {
         "text": {"type": "string"},
         "ids": {"type": "array", "items": {"type": "string"}},
         "parts": {"type": "array", "items": {"$ref": "#/$defs/Part"}},
+        "where": {"type": "array", "items": {"type": "string", "enum": ["live", "NOTE"]}},
         "maybe": {"anyOf": [{"type": "array", "items": {}}, {"type": "null"}]},
         "either": {"anyOf": [{"type": "array", "items": {}}, {"type": "string"}]},
     },
@@ -214,6 +227,12 @@ SCHEMA = {
         ({"ids": "[not json"}, {"ids": ["[not json"]}),
         ({"parts": {"content": "x"}}, {"parts": [{"text": "x"}]}),
         ({"parts": '{"text": "x"}'}, {"parts": [{"text": "x"}]}),
+        ({"ids": ""}, {"ids": []}),
+        ({"ids": None}, {}),
+        ({"text": None, "content": "x"}, {"text": "x"}),
+        ({"parts": {"text": None}}, {"parts": [{}]}),
+        ({"where": "Live"}, {"where": ["live"]}),
+        ({"where": ["note", "attic"]}, {"where": ["NOTE", "attic"]}),
         ({"maybe": None}, {"maybe": None}),
         ({"either": "x"}, {"either": "x"}),
         ({"unknown": 1}, {"unknown": 1}),

@@ -117,10 +117,10 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
     "restore_memory": [({}, "either plan_id"), ({"plan_id": "no"}, "no")],
     "memory_history": [({"events": ["lost"]}, "'events.0' is 'lost'")],
     "memory_pin": [({}, "missing"), ({"memory_ids": []}, "'memory_ids'")],
-    "memory_roots": [({"workspace_id": 3}, "'workspace_id' is 3")],
+    "memory_roots": [({"workspace_id": [3]}, "'workspace_id' is [3]")],
     "memory_merge": [({"plan_id": "no"}, "no")],
     "memory_drop_root": [({}, "missing"), ({"root": "/no"}, "the roots are: none")],
-    "memory_stats": [({"workspace_id": 3}, "'workspace_id' is 3")],
+    "memory_stats": [({"workspace_id": [3]}, "'workspace_id' is [3]")],
 }
 
 

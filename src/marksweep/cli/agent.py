@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
 import click
 from rich.console import Group, RenderableType
@@ -17,6 +16,7 @@ from marksweep.cli.common import command as make_command
 from marksweep.errors import BadInput
 from marksweep.graph.agent_memory import AgentMemory, Recalled, Where
 from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask
+from marksweep.graph.notes import moment
 
 
 @contextmanager
@@ -24,11 +24,6 @@ def _agent(cli: CommandContext) -> Iterator[AgentMemory]:
     segments = cli.segments()
     with cli.memory() as (memory, _):
         yield AgentMemory(memory, segments)
-
-
-MOMENT = click.DateTime(
-    ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
-)
 
 
 @make_command("remember")
@@ -72,7 +67,9 @@ def remember(
 )
 @click.option("--tag", "tags", multiple=True, help="Only with this tag; repeatable.")
 @click.option("--path", default="", help="A file, or the folder it is in.")
-@click.option("--as-of", type=MOMENT, help="Notes that were valid then, in UTC; default: now.")
+@click.option(
+    "--as-of", default="", metavar="TIME", help="Notes that were valid then, in UTC; default: now."
+)
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1))
 @click.option("--tokens", default=2000, show_default=True, type=click.IntRange(1))
 @in_workspace
@@ -81,7 +78,7 @@ def recall(
     where: tuple[str, ...],
     tags: tuple[str, ...],
     path: str,
-    as_of: datetime | None,
+    as_of: str,
     limit: int,
     tokens: int,
     cli: CommandContext,
@@ -94,14 +91,14 @@ def recall(
     Examples:  marksweep recall which port
                marksweep recall port --as-of 2026-05-01
     """
-    moment = as_of if as_of is None or as_of.tzinfo else as_of.replace(tzinfo=UTC)
+    then = moment(as_of)
     with _agent(cli) as memory:
         found = memory.recall(
             " ".join(words),
             where=where,
             tags=tags,
             path=path,
-            as_of=moment,
+            as_of=then,
             limit=limit,
             tokens=tokens,
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, date, datetime, time, timedelta
 
 from marksweep.errors import BadInput, NotFound
 from marksweep.graph.extract import extract
@@ -29,21 +31,41 @@ CHUNK_CHARACTERS = 1200
 """Length at which a note is split. Longer chunks rank worse; shorter ones lose their context."""
 
 
-UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-"""The unit that the last letter of a time to live stands for."""
+UNITS = ("minutes", "hours", "days", "weeks")
+"""The units of a time to live, which may be written as a word or by the first letter."""
 
 
 def time_to_live(text: str) -> timedelta | None:
-    """Read a time to live such as 30d; None if the text is empty."""
-    number, unit = text.strip()[:-1], text.strip()[-1:].casefold()
-    if not unit:
+    """Read a time to live such as 30d or 30 days; None if the text is empty."""
+    written = text.strip().casefold()
+    if not written:
         return None
-    if unit not in UNITS or not number.isdecimal() or not 0 < int(number) < MAX_TTL:
+    number = written.rstrip(string.ascii_lowercase)
+    letters = written.removeprefix(number)
+    unit = next((u for u in UNITS if letters in (u[0], u, u.removesuffix("s"))), "")
+    digits = number.rstrip()
+    if not unit or not digits.isdecimal() or not 0 < int(digits) < MAX_TTL:
         raise BadInput(
             f"the time to live is {text!r}; expected a whole number followed by m, h, d or w, "
             "such as 30d."
         )
-    return timedelta(**{UNITS[unit]: int(number)})
+    return timedelta(**{unit: int(digits)})
+
+
+def moment(text: str) -> datetime | None:
+    """Read the time of an `as_of`; None means now. A date means its end, times are in UTC."""
+    written = text.strip()
+    if written.casefold() in ("", "now", "latest"):
+        return None
+    try:
+        found = datetime.fromisoformat(written)
+    except ValueError:
+        raise BadInput(
+            f"as_of is {text!r}; expected a date such as 2026-05-01, with a time or without."
+        ) from None
+    with suppress(ValueError):
+        found = datetime.combine(date.fromisoformat(written), time.max)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def note_record(

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 
-from marksweep.errors import BadInput
 from marksweep.graph.agent_memory import AgentMemory, Recalled, Where
+from marksweep.graph.notes import moment
 from marksweep.mcp import memory_tools
 from marksweep.mcp.asking import CurrentWorkspace, state_of
 from marksweep.mcp.bounds import MAX_TOKENS, bounded
@@ -86,26 +85,16 @@ def recall(
 ) -> Said:
     """Search all memory: notes of earlier sessions, indexed code, and context, live or swept. Call
     before you ask the user what they may have said, and before you read many files to find one."""
-    moment = _moment(as_of)
+    then = moment(as_of)
     with _agent(ctx, here) as memory:
         found = memory.recall(
-            query, where=where, tags=tags, path=path, as_of=moment, limit=limit, tokens=max_tokens
+            query, where=where, tags=tags, path=path, as_of=then, limit=limit, tokens=max_tokens
         )
     if not found:
         return _said(
             "Nothing matches. Try other words; code is found once index_codebase has read it."
         )
     return _said(*("\n".join(_shown(one)) for one in found))
-
-
-def _moment(as_of: str) -> datetime | None:
-    if not as_of.strip() or as_of.strip().casefold() in ("now", "latest"):
-        return None
-    try:
-        found = datetime.fromisoformat(as_of.strip())
-    except ValueError:
-        raise BadInput(f"as_of is {as_of!r}; expected a date such as 2026-05-01.") from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _shown(one: Recalled) -> Iterator[str]:

@@ -22,7 +22,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
-from pydantic import ValidationError, create_model
+from pydantic import TypeAdapter, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from marksweep.errors import MarksweepError
@@ -88,7 +88,7 @@ class StrictTool(Tool):
         strict = create_model(
             made.fn_metadata.arg_model.__name__,
             __base__=made.fn_metadata.arg_model,
-            __cls_kwargs__={"extra": "forbid"},
+            __cls_kwargs__={"extra": "forbid", "coerce_numbers_to_str": True},
         )
         (data,) = get_args(signature(function, eval_str=True).return_annotation)
         made.fields = ("summary", "cut", *getattr(data, "__struct_fields__", ()))
@@ -143,10 +143,13 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+_WHOLE_NUMBER = TypeAdapter(int)
+
+
 def _bound(given: object) -> int:
     try:
-        most = int(str(given))
-    except ValueError:
+        most = _WHOLE_NUMBER.validate_python(given)
+    except ValidationError:
         most = 0
     if most < LEAST_TOKENS:
         raise VerbatimError(
@@ -171,7 +174,7 @@ ALSO_CALLED = {
 
 
 def understood(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Normalize arguments: accept an alias for a name, and one item for a list."""
+    """Normalize arguments: accept an alias for a name, one item for a list, null for nothing."""
     return _read_object(arguments, schema, schema.get("$defs", {}))
 
 
@@ -179,6 +182,11 @@ def _read_object(
     given: dict[str, Any], schema: dict[str, Any], defs: dict[str, Any]
 ) -> dict[str, Any]:
     known = schema.get("properties", {})
+    given = {
+        name: value
+        for name, value in given.items()
+        if value is not None or name not in known or {"type": "null"} in _forms(known[name])
+    }
     names = {
         other: name
         for name, others in ALSO_CALLED.items()
@@ -194,20 +202,28 @@ def _read_object(
 
 
 def _read_value(value: object, schema: dict[str, Any], defs: dict[str, Any]) -> object:
-    forms = [schema, *schema.get("anyOf", ())]
+    forms = _forms(schema)
+    for choice in next((form["enum"] for form in forms if "enum" in form), ()):
+        if str(value).strip().casefold() == str(choice).casefold():
+            return choice
     array = next((form for form in forms if form.get("type") == "array"), None)
     if array is None or value is None or any(form.get("type") == "string" for form in forms):
         return value
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         with suppress(msgspec.DecodeError):
             value = msgspec.json.decode(value)
-    listed = value if isinstance(value, list) else [value]
+    listed = value if isinstance(value, list) else [value] if value != "" else []
     items = array.get("items", {})
-    of = next((form for form in (items, *items.get("anyOf", ())) if "$ref" in form), None)
+    of = next((form for form in _forms(items) if "$ref" in form), None)
     if of is None:
-        return listed
+        return [_read_value(one, items, defs) for one in listed]
     inner = defs.get(of["$ref"].rpartition("/")[2], {})
     return [_read_object(one, inner, defs) if isinstance(one, dict) else one for one in listed]
+
+
+def _forms(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the forms that a value may have."""
+    return [schema, *schema.get("anyOf", ())]
 
 
 def _in_words(tool: Tool, error: ToolError) -> ToolError:
