@@ -442,7 +442,7 @@ module Shop
       check(x)
       self.check x
       p = Price.new(x)
-      puts p
+      puts p, tax
     end
     def self.make
       new
@@ -469,6 +469,7 @@ end
             "Shop.Cart.add calls Price",
             "Shop.Cart.add calls check",
             "Shop.Cart.add calls puts",
+            "Shop.Cart.add calls tax",
             "shop.rb imports json",
             "shop.rb imports lib/x",
             "top calls make",
@@ -627,7 +628,14 @@ INHERITS = {
         {"A B", "A C", "E A", "E F", "H E"},
     ),
     "x.js": ("class A extends B {}\nclass C extends ns.D { m() {} }\n", {"A B", "C D"}),
-    "x.go": ("package p\ntype A struct {\n\tB\n\t*C\n\tp.D\n\tx int\n}\n", {"A B", "A C", "A D"}),
+    "x.go": (
+        "package p\ntype A struct {\n\tB\n\t*C\n\tp.D\n\tx int\n}\n"
+        "type I interface {\n\tJ\n\tp.K\n\tm()\n\t~int | string\n}\n",
+        {"A B", "A C", "A D", "I J", "I K"},
+    ),
+    "x.cs": ("record A(int X) : B(X), C;\nclass D : E<int> {}\n", {"A B", "A C", "D E"}),
+    "x.kt": ("class A(b: B) : C(1), D by b, E\nobject F : G\n", {"A C", "A D", "A E", "F G"}),
+    "x.scala": ("enum A extends B with C { case D }\n", {"A B", "A C"}),
     "x.rs": (
         "trait A: B + p::C {}\nstruct S;\nimpl A for S { fn f(&self) {} }\nimpl<T> D<T> for S {}\n",
         {"A B", "A C", "S A", "S D"},
@@ -653,6 +661,87 @@ def test_classes_inherit_and_implement(path: str) -> None:
     source, expected = INHERITS[path]
     found = {tie for tie in ties(parse(path, source.encode())) if " inherits " in tie}
     assert found == {each.replace(" ", " inherits ") for each in expected}
+
+
+CALLS = {
+    "x.ts": (
+        "class A { #b() {}\n c = () => { this.#b(); }; }\nimport('./lazy');\n",
+        {"A.c calls A.#b", "x.ts imports lazy"},
+    ),
+    "x.js": ("class A { static c = function () { d(); }; }\n", {"A.c calls d"}),
+    "x.go": (
+        "package p\n"
+        "func f() { a[int](1); b.c[int](1); d[int](1, 2); e.g[int, string](); h[0](1) }\n",
+        {"f calls a", "f calls c", "f calls d", "f calls g"},
+    ),
+    "x.rs": (
+        "fn f() { a!(b(1), c.d(2), e == (g), h!(i)); }\n",
+        {"f calls a", "f calls b", "f calls d"},
+    ),
+    "x.cs": (
+        "class A { void f() { a?.B(); a?.b.C<int>(); new D.E<int>(); } }\n",
+        {"A.f calls B", "A.f calls C", "A.f calls E"},
+    ),
+    "x.php": (
+        "<?php use A\\B as C; use D\\{E, F as G}; use function H\\i;\n",
+        {"x.php imports A\\B", "x.php imports D", "x.php imports H\\i"},
+    ),
+    "x.swift": ("func f() { A<Int>(1) }\n", {"f calls A"}),
+    "x.scala": ("object O { def f() = new a.B(2) }\n", {"O.f calls B"}),
+}
+
+
+@pytest.mark.parametrize("path", CALLS)
+def test_calls_and_imports_in_less_common_forms(path: str) -> None:
+    source, expected = CALLS[path]
+    assert ties(parse(path, source.encode())) == expected
+
+
+RECEIVERS = {
+    "x.cpp": "class A { void f() { f(); this->f(); b.f(); b->f(); B::f(); } };",
+    "x.cs": "class A { void f() { f(); this.f(); b.f(); base.f(); b?.f(); } }",
+    "x.java": "class A { void f() { f(); this.f(); b.f(); super.f(); B.f(); } }",
+    "x.kt": "class A {\n fun f() { f(); this.f(); b.f(); super.f(); b?.f() }\n}",
+    "x.php": "<?php class A { function f() { $this->f(); self::f(); $b->f(); parent::f(); } }",
+    "x.py": "class A:\n def f(self): self.f(); cls.f(); b.f(); super().f(); myself.f()",
+    "x.rb": "class A\n def f\n f(1); self.f(1); b.f(1); super.f(1)\n end\nend",
+    "x.rs": "impl A { fn f(&self) { self.f(); Self::f(); b.f(); B::f(); } }",
+    "x.scala": "class A { def f() = { f(); this.f(); b.f(); super.f() } }",
+    "x.swift": "class A { func f() { f(); self.f(); b.f(); super.f(); b?.f() } }",
+    "x.ts": "class A { f() { this.f(); b.f(); super.f(); } }",
+}
+"""Two calls of the class's own method, and others of a method of that name."""
+
+
+@pytest.mark.parametrize("path", RECEIVERS)
+def test_a_call_on_something_else_is_not_one_of_the_own_method(path: str) -> None:
+    found = {tie for tie in ties(parse(path, RECEIVERS[path].encode())) if tie.endswith("f")}
+    assert found == {"A.f calls A.f", "A.f calls f"}
+
+
+def test_a_ruby_name_alone_is_a_call_unless_it_is_a_variable() -> None:
+    source = b"""
+def f(a, b = call1, *c, d:, e: 1, **g, &h)
+  i, (j, *k) = call2
+  l ||= call3
+  each { |m, (n, o); p| m; n; o; p; i; call4 }
+  ->(q) { q }
+  begin; rescue Error => r; r; end
+  for s in call5 do s end
+  case call6
+  in {t:, u: Integer => v} then t
+  in [w, *x] then w
+  in y then y
+  end
+  alias other name
+  "#{call7}" if call8?
+  a; b; c; d; e; g; h; i; j; k; l; v; x; it
+end
+z = 1
+z
+"""
+    expected = {f"f calls call{number}" for number in range(1, 8)}
+    assert ties(parse("x.rb", source)) == expected | {"f calls call8?", "f calls each"}
 
 
 def test_a_class_without_a_name_inherits_nothing() -> None:

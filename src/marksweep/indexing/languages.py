@@ -6,7 +6,10 @@ A query names what it finds by captures:
     @scope             something that only qualifies names, such as `impl Foo`
     @owner             the type a Go method belongs to
     @callee            the name that a call ends in
+    @right_after       must begin where @callee ends: between tokens, a query skips punctuation
     @new               the name of a class that is instantiated
+    @bare @local       any name alone; a name alone that is a variable, or not a use of one: @bare
+                       is a call if no variable of the definition around it has its name
     @module            what an import names, as written
     @heir @base        a class, and what it inherits from or implements
 
@@ -61,19 +64,21 @@ _ECMASCRIPT = """
     value: [(arrow_function) (function_expression) (generator_function)]) @function
 (class_declaration name: (_) @name) @class
 (call_expression function: [(identifier) @callee
-    (member_expression property: (property_identifier) @callee)])
+    (member_expression property: [(property_identifier) (private_property_identifier)] @callee)])
 (new_expression constructor: [(identifier) @new
     (member_expression property: (property_identifier) @new)])
 (import_statement source: (string) @module)
 (export_statement source: (string) @module)
 (call_expression function: (identifier) @_require arguments: (arguments . (string) @module)
     (#eq? @_require "require"))
+(call_expression function: (import) arguments: (arguments . (string) @module))
 """
 
 JAVASCRIPT = (
     _ECMASCRIPT
     + """
 (class_declaration (class_heritage [(identifier) (member_expression)] @base)) @heir
+(field_definition property: (_) @name value: [(arrow_function) (function_expression)]) @function
 """
 )
 
@@ -92,6 +97,8 @@ TYPESCRIPT = (
 (enum_declaration name: (_) @name) @class
 (type_alias_declaration name: (_) @name) @class
 (function_signature name: (identifier) @name) @function
+(public_field_definition name: (_) @name
+    value: [(arrow_function) (function_expression)]) @function
 (internal_module name: (_) @name) @scope
 """
 )
@@ -106,10 +113,15 @@ GO = """
     name: (field_identifier) @name) @function
 (type_declaration (type_spec name: (type_identifier) @name) @class)
 (call_expression function: [(identifier) @callee
-    (selector_expression field: (field_identifier) @callee)])
+    (selector_expression field: (field_identifier) @callee)
+    (index_expression operand: [(identifier) @callee
+        (selector_expression field: (field_identifier) @callee)] index: (identifier))])
+(type_conversion_expression type: (generic_type type: [(type_identifier) @callee
+    (qualified_type name: (type_identifier) @callee)]))
 (import_spec path: (_) @module)
 (type_spec type: (struct_type (field_declaration_list
     (field_declaration !name type: (_) @base)))) @heir
+(type_spec type: (interface_type (type_elem . (_) @base .))) @heir
 """
 
 RUST = """
@@ -130,6 +142,7 @@ RUST = """
         (field_expression field: (field_identifier) @callee)
         (scoped_identifier name: (identifier) @callee)])])
 (macro_invocation macro: [(identifier) @callee (scoped_identifier name: (identifier) @callee)])
+(token_tree (identifier) @callee . (token_tree . "(") @right_after)
 (use_declaration argument: (_) @module)
 (extern_crate_declaration name: (identifier) @module)
 (impl_item trait: (_) @base) @heir
@@ -210,13 +223,16 @@ C_SHARP = """
 (enum_declaration name: (identifier) @name) @class
 (namespace_declaration name: (_) @name) @scope
 (invocation_expression function: [(identifier) @callee (generic_name (identifier) @callee)
-    (member_access_expression name: [(identifier) @callee (generic_name (identifier) @callee)])])
+    (member_access_expression name: [(identifier) @callee (generic_name (identifier) @callee)])
+    (conditional_access_expression (member_binding_expression
+        name: [(identifier) @callee (generic_name (identifier) @callee)]))])
 (object_creation_expression type: [(identifier) @new (generic_name (identifier) @new)
-    (qualified_name name: (identifier) @new)])
+    (qualified_name name: [(identifier) @new (generic_name (identifier) @new)])])
 (using_directive [(identifier) (qualified_name)] @module .)
 (class_declaration (base_list [(identifier) (generic_name) (qualified_name)] @base)) @heir
 (interface_declaration (base_list [(identifier) (generic_name) (qualified_name)] @base)) @heir
-(record_declaration (base_list [(identifier) (generic_name) (qualified_name)] @base)) @heir
+(record_declaration (base_list [(identifier) (generic_name) (qualified_name)
+    (primary_constructor_base_type)] @base)) @heir
 (struct_declaration (base_list [(identifier) (generic_name) (qualified_name)] @base)) @heir
 """
 
@@ -232,7 +248,8 @@ PHP = """
 (nullsafe_member_call_expression name: (name) @callee)
 (scoped_call_expression name: (name) @callee)
 (object_creation_expression [(name) @new (qualified_name (name) @new .)])
-(namespace_use_clause [(name) (qualified_name)] @module)
+(namespace_use_declaration (namespace_use_clause . [(name) (qualified_name)] @module))
+(namespace_use_declaration (namespace_name) @module body: (namespace_use_group))
 (require_once_expression (string) @module)
 (require_expression (string) @module)
 (include_expression (string) @module)
@@ -255,6 +272,26 @@ RUBY = """
     (#not-match? @callee "^(new|require|require_relative|include|extend|prepend)$"))
 (call method: (identifier) @_require arguments: (argument_list (string) @module)
     (#match? @_require "^require(_relative)?$"))
+((identifier) @bare
+    (#not-match? @bare "^(new|require|require_relative|include|extend|prepend|it|_[1-9])$"))
+(_ left: (identifier) @local)
+(left_assignment_list (identifier) @local)
+(destructured_left_assignment (identifier) @local)
+(rest_assignment (identifier) @local)
+(method_parameters (identifier) @local)
+(block_parameters (identifier) @local)
+(lambda_parameters (identifier) @local)
+(destructured_parameter (identifier) @local)
+(_ name: (identifier) @local)
+(alias (identifier) @local)
+(undef (identifier) @local)
+(exception_variable (identifier) @local)
+(_ pattern: (identifier) @local)
+(array_pattern (identifier) @local)
+(find_pattern (identifier) @local)
+(alternative_pattern (identifier) @local)
+(keyword_pattern value: (identifier) @local)
+(keyword_pattern key: (hash_key_symbol) @local !value)
 (class superclass: (superclass (_) @base)) @heir
 (class body: (body_statement (call method: (identifier) @_include
     arguments: (argument_list [(constant) (scope_resolution)] @base)
@@ -269,9 +306,11 @@ KOTLIN = """
 (call_expression . (navigation_expression (identifier) @callee .))
 (import (qualified_identifier) @module)
 (class_declaration (delegation_specifiers (delegation_specifier
-    [(user_type) (constructor_invocation)] @base))) @heir
+    [(user_type) @base (constructor_invocation) @base
+        (explicit_delegation . (user_type) @base)]))) @heir
 (object_declaration (delegation_specifiers (delegation_specifier
-    [(user_type) (constructor_invocation)] @base))) @heir
+    [(user_type) @base (constructor_invocation) @base
+        (explicit_delegation . (user_type) @base)]))) @heir
 """
 
 SWIFT = """
@@ -284,6 +323,7 @@ SWIFT = """
 (call_expression . (simple_identifier) @callee)
 (call_expression . (navigation_expression suffix: (navigation_suffix
     suffix: (simple_identifier) @callee)))
+(constructor_expression constructed_type: (user_type (type_identifier) @new))
 (import_declaration (identifier) @module)
 (class_declaration (inheritance_specifier inherits_from: (_) @base)) @heir
 (protocol_declaration (inheritance_specifier inherits_from: (_) @base)) @heir
@@ -299,13 +339,16 @@ SCALA = """
 (call_expression function: [(identifier) @callee (field_expression field: (identifier) @callee)
     (generic_function function: [(identifier) @callee
         (field_expression field: (identifier) @callee)])])
-(instance_expression [(type_identifier) @new (generic_type type: (type_identifier) @new)])
+(instance_expression [(type_identifier) @new (generic_type type: (type_identifier) @new)
+    (stable_type_identifier (type_identifier) @new .)])
 (import_declaration) @module
 (class_definition extend: (extends_clause
     [(type_identifier) (generic_type) (stable_type_identifier)] @base)) @heir
 (trait_definition extend: (extends_clause
     [(type_identifier) (generic_type) (stable_type_identifier)] @base)) @heir
 (object_definition extend: (extends_clause
+    [(type_identifier) (generic_type) (stable_type_identifier)] @base)) @heir
+(enum_definition extend: (extends_clause
     [(type_identifier) (generic_type) (stable_type_identifier)] @base)) @heir
 """
 

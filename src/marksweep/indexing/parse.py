@@ -16,7 +16,7 @@ import msgspec
 
 from marksweep.indexing.chunking import blocks_of_text, cut
 from marksweep.indexing.languages import Language, language_of
-from marksweep.indexing.tree import Call, Definition, Findings, find
+from marksweep.indexing.tree import Call, Definition, Findings, find, innermost
 from marksweep.search.words import stemmed
 from marksweep.stores.graph.nouns import (
     Entity,
@@ -29,7 +29,7 @@ from marksweep.stores.graph.nouns import (
     entity_id,
 )
 
-LAYOUT = "3"
+LAYOUT = "4"
 """Version of the parser. Raised when parsing, chunking or what is left out changes: all files are
 read again."""
 
@@ -124,15 +124,9 @@ class _Part:
         definitions = findings.definitions
         own, owners = self._define(definitions), _owners(definitions)
         kinds = {d.qualified: d.kind for d in reversed(definitions) if d.kind != "scope"}
-        around: list[int] = []
-        following = 0
-        for call in findings.calls:
-            while following < len(definitions) and definitions[following].start <= call.start:
-                around.append(following)
-                following += 1
-            while around and definitions[around[-1]].end <= call.start:
-                around.pop()
-            caller, owner = (own[around[-1]], owners[around[-1]]) if around else (self._file, "")
+        starts = (call.start for call in findings.calls)
+        for call, around in zip(findings.calls, innermost(definitions, starts), strict=True):
+            caller, owner = (own[around], owners[around]) if around >= 0 else (self._file, "")
             target = self._mention(call.row, *_target(call, owner, kinds, language))
             self._relations[caller, target, "calls"].append(call.row + 1)
         self._inherit(findings)
@@ -204,7 +198,7 @@ def _target(call: Call, owner: str, kinds: dict[str, str], language: Language) -
     """Return the callee's kind and name: a definition in this file if known, else the bare name."""
     if call.is_new:
         return "class", call.name
-    by_self = call.on_self or language.methods_need_no_self
+    by_self = call.on_self or (language.methods_need_no_self and not call.has_receiver)
     if by_self and owner and (method := f"{owner}.{call.name}") in kinds:
         return kinds[method], method
     if call.name in kinds:

@@ -7,6 +7,7 @@ position. Code nested ten thousand levels deep is read like any other.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
@@ -61,6 +62,8 @@ class Call(Use, gc=False):
     """Whether the call creates an object, so that the name is a class."""
     on_self: bool
     """Whether it is called on `self`, `this` or the like."""
+    has_receiver: bool
+    """Whether it is called on anything."""
 
 
 class Findings(msgspec.Struct):
@@ -72,10 +75,14 @@ class Findings(msgspec.Struct):
     bases: list[Use]
 
 
-_SELF = (b"self.", b"this.", b"cls.", b"this->", b"Self::", b"self::", b"static::")
+_SELF = re.compile(rb"(?<!\w)((self|Self|this|cls)\.|this->|(Self|self|static)::)$")
 """Receivers that mean the same object or class."""
 
-_LONGEST_SELF = max(map(len, _SELF))
+_RECEIVER = (b".", b"->", b"::")
+"""What comes before the name of a method that is called on something."""
+
+_MAX_RECEIVER_BYTES = 80
+"""Bytes before a name in which a receiver is looked for: spaces may come between."""
 
 
 _BEFORE_BRACE = re.compile(rb"(?<=[^\s{;]) (?=\})")
@@ -101,9 +108,13 @@ def find(language: Language, source: bytes, lines: list[str]) -> Findings:
     calls: list[Call] = []
     imports: list[Use] = []
     bases: list[Use] = []
+    bare: dict[int, Node] = {}
+    variables: list[Node] = []
     for _, found in QueryCursor(query).matches(tree.root_node):
         if "callee" in found:
-            calls.append(_call(found["callee"][0], source, is_new=False))
+            (node,) = found["callee"]
+            if all(after.start_byte == node.end_byte for after in found.get("right_after", ())):
+                calls.append(_call(node, source, is_new=False))
         elif "new" in found:
             calls.append(_call(found["new"][0], source, is_new=True))
         elif "module" in found:
@@ -113,11 +124,16 @@ def find(language: Language, source: bytes, lines: list[str]) -> Findings:
             bases += [
                 Use(heir, node.start_point[0], _last_name(node, source)) for node in found["base"]
             ]
+        elif "bare" in found:
+            bare[found["bare"][0].start_byte] = found["bare"][0]
+        elif "local" in found:
+            variables.append(found["local"][0])
         else:
             definition = _definition(found, language, source, lines)
             definitions.setdefault((definition.start, definition.end), definition)
     ordered = sorted(definitions.values(), key=lambda d: (d.start, -d.end))
     _nest(ordered)
+    calls += _bare_calls(ordered, bare, variables, {call.start for call in calls}, source)
     calls.sort(key=attrgetter("start"))
     imports.sort(key=attrgetter("start"))
     bases.sort(key=attrgetter("start", "row"))
@@ -141,8 +157,45 @@ def _last_name(node: Node, source: bytes) -> str:
 def _call(node: Node, source: bytes, *, is_new: bool) -> Call:
     start = node.start_byte
     name = source[start : min(node.end_byte, start + MAX_NAME_CHARS)].decode("utf-8", "ignore")
-    on_self = source.endswith(_SELF, max(0, start - _LONGEST_SELF), start)
-    return Call(start, node.start_point[0], name, is_new, on_self)
+    before = source[max(0, start - _MAX_RECEIVER_BYTES) : start].rstrip()
+    on_self = _SELF.search(before) is not None
+    return Call(start, node.start_point[0], name, is_new, on_self, before.endswith(_RECEIVER))
+
+
+def _bare_calls(
+    definitions: list[Definition],
+    bare: dict[int, Node],
+    variables: list[Node],
+    called: set[int],
+    source: bytes,
+) -> Iterator[Call]:
+    """Yield the names alone that are calls: no variable of the definition around them has the name.
+
+    That a name was assigned only further below, and is a call above, is not seen.
+    """
+    variables.sort(key=attrgetter("start_byte"))
+    starts = [node.start_byte for node in variables]
+    taken = {
+        (around, _text(node, source))
+        for node, around in zip(variables, innermost(definitions, starts), strict=True)
+    }
+    others = sorted(bare.keys() - called - set(starts))
+    for start, around in zip(others, innermost(definitions, others), strict=True):
+        if (around, _text(bare[start], source)) not in taken:
+            yield _call(bare[start], source, is_new=False)
+
+
+def innermost(definitions: list[Definition], starts: Iterable[int]) -> Iterator[int]:
+    """Yield the innermost definition around each of some sorted positions; -1 for none."""
+    around: list[int] = []
+    following = 0
+    for start in starts:
+        while following < len(definitions) and definitions[following].start <= start:
+            around.append(following)
+            following += 1
+        while around and definitions[around[-1]].end <= start:
+            around.pop()
+        yield around[-1] if around else -1
 
 
 def _import(node: Node, source: bytes) -> Use:
