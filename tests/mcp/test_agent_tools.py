@@ -130,6 +130,33 @@ def test_every_answer_is_within_its_bound(tmp_path: Path) -> None:
     with_agent(tmp_path, work, tools="few")
 
 
+def test_every_error_is_within_the_bound_of_its_call(tmp_path: Path) -> None:
+    long = "a name " * 9_000
+
+    async def work(one: Agent) -> None:
+        for tool, arguments in (
+            ("recall", {long: 1}),
+            ("recall", {"as_of": long}),
+            ("recall", {"query": long}),
+            ("remember", {"text": "x", "replaces": [long]}),
+            ("index_codebase", {"languages": [long]}),
+        ):
+            assert count(await one.fail(tool, **arguments, max_tokens=60)) <= 60, tool
+        assert count(await one.fail("recall", max_tokens=long)) <= 100
+
+    with_agent(tmp_path, work, tools="few")
+
+
+def test_long_tags_do_not_hide_a_note_and_its_id(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        said = await say(one, "remember", text="The port is 80", tags=["long " * 9_000])
+        found = await say(one, "recall", query="port")
+        assert said.removeprefix("Remembered: ") in found
+        assert found.endswith("The port is 80")
+
+    with_agent(tmp_path, work, tools="few")
+
+
 @pytest.mark.parametrize("bound", ["lots", -1, 0, 49])
 @pytest.mark.parametrize(("tool", "tools"), [("recall", "few"), ("memory_stats", "all")])
 def test_a_bound_without_room_for_an_answer_is_refused(
@@ -227,6 +254,7 @@ SCHEMA = {
         ({"ids": "[not json"}, {"ids": ["[not json"]}),
         ({"parts": {"content": "x"}}, {"parts": [{"text": "x"}]}),
         ({"parts": '{"text": "x"}'}, {"parts": [{"text": "x"}]}),
+        ({"parts": "x"}, {"parts": [{"text": "x"}]}),
         ({"ids": ""}, {"ids": []}),
         ({"ids": None}, {}),
         ({"text": None, "content": "x"}, {"text": "x"}),

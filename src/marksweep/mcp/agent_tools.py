@@ -29,6 +29,9 @@ class TextTool(StrictTool):
         return CallToolResult(content=[TextContent(text=bounded(answer.words, most))])
 
 
+MAX_PLACE_CHARS = 200
+"""Characters of a path or of a note's tags that are shown before its id."""
+
 Said = Answer[None]
 """An answer in words alone."""
 
@@ -98,7 +101,7 @@ def recall(
 
 
 def _shown(one: Recalled) -> Iterator[str]:
-    place = f" {one.place}" if one.place else ""
+    place = f" {one.place[:MAX_PLACE_CHARS]}" if one.place else ""
     until = f", valid until {one.valid_until:%Y-%m-%d}" if one.valid_until else ""
     by = f", replaced by {one.replaced_by}" if one.replaced_by else ""
     day = f" {one.created_at:%Y-%m-%d}" if one.where is not Where.CODE else ""

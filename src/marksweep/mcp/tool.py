@@ -113,7 +113,7 @@ class StrictTool(Tool):
             result = await super().run(given, context)
         except ToolError as error:
             context.request_context.lifespan_context.note_failure(self.name, error.__cause__)
-            raise _in_words(self, error) from error.__cause__
+            raise VerbatimError(bounded(_in_words(self, error), most)) from error.__cause__
         if not isinstance(result, Answer):
             assert isinstance(result, InputRequiredResult)  # noqa: S101
             return result
@@ -153,7 +153,7 @@ def _bound(given: object) -> int:
         most = 0
     if most < LEAST_TOKENS:
         raise VerbatimError(
-            f"max_tokens is {given!r}; expected a whole number, at least {LEAST_TOKENS}."
+            f"max_tokens is {_quoted(given)}; expected a whole number, at least {LEAST_TOKENS}."
         )
     return most
 
@@ -164,6 +164,7 @@ ALSO_CALLED = {
     "words": ("query", "q", "text"),
     "ids": ("id", "memory_id", "memory_ids", "segment_id", "segment_ids"),
     "segment_ids": ("ids", "id", "segment_id"),
+    "memory_ids": ("ids", "id", "memory_id"),
     "segments": ("segment", "items"),
     "symbol": ("name", "function", "query"),
     "path": ("folder", "directory", "root"),
@@ -218,6 +219,8 @@ def _read_value(value: object, schema: dict[str, Any], defs: dict[str, Any]) -> 
     if of is None:
         return [_read_value(one, items, defs) for one in listed]
     inner = defs.get(of["$ref"].rpartition("/")[2], {})
+    if "text" in inner.get("properties", ()):
+        listed = [{"text": one} if isinstance(one, str) else one for one in listed]
     return [_read_object(one, inner, defs) if isinstance(one, dict) else one for one in listed]
 
 
@@ -226,15 +229,13 @@ def _forms(schema: dict[str, Any]) -> list[dict[str, Any]]:
     return [schema, *schema.get("anyOf", ())]
 
 
-def _in_words(tool: Tool, error: ToolError) -> ToolError:
+def _in_words(tool: Tool, error: ToolError) -> str:
     cause = error.__cause__
     if isinstance(cause, ValidationError):
         found = "; ".join(_problem(each) for each in cause.errors()[:5])
         known = ", ".join(tool.parameters.get("properties", {})) or "none"
-        return VerbatimError(f"{tool.name}: {found}. Its parameters are: {known}.")
-    if isinstance(cause, MarksweepError | ToolError):
-        return VerbatimError(bounded(str(cause), MAX_TOKENS))
-    return error
+        return f"{tool.name}: {found}. Its parameters are: {known}."
+    return str(cause if isinstance(cause, MarksweepError | ToolError) else error)
 
 
 _PYDANTIC_PHRASES = re.compile(r"^\w+ should (be|have) |^Value error, | after validation, not \d+$")
@@ -244,10 +245,14 @@ def _problem(found: ErrorDetails) -> str:
     """Describe one error of pydantic."""
     place = ".".join(str(part) for part in found["loc"]) or "the arguments"
     if found["type"] == "extra_forbidden":
-        return f"there is no parameter {place!r}"
+        return f"there is no parameter {_quoted(place)}"
     if found["type"] == "missing":
         return f"{place!r} is missing"
-    shown = ascii(found["input"])
-    shown = shown if len(shown) <= MAX_VALUE_CHARS else f"{shown[:MAX_VALUE_CHARS]}…"
     expected = _PYDANTIC_PHRASES.sub("", found["msg"])
-    return f"{place!r} is {shown}; expected {expected}"
+    return f"{_quoted(place)} is {_quoted(found['input'])}; expected {expected}"
+
+
+def _quoted(value: object) -> str:
+    """Quote a value, or the beginning of a long one."""
+    shown = ascii(value)
+    return shown if len(shown) <= MAX_VALUE_CHARS else f"{shown[:MAX_VALUE_CHARS]}…"
