@@ -232,6 +232,25 @@ def test_excerpts_keep_all_answers_within_the_bound(session: Session) -> None:
         session.memory.recall("needle", limit=0)
 
 
+def test_a_long_note_is_one_match_and_hides_no_other(session: Session, clock: Clock) -> None:
+    memory = session.memory
+    short = memory.remember("The needle is sharp").memory_id
+    clock.wait(days=1)
+    parts = "\n\n".join(f"{n} needle " + "filler words here and there " * 40 for n in range(80))
+    long = memory.remember(parts).memory_id
+    for query in ("needle", "latest"):
+        found = memory.recall(query)
+        assert {each.id: each.cut for each in found} == {short: False, long: True}
+        assert len(found) == 2
+        assert all("needle" in each.text for each in found)
+
+
+def test_an_excerpt_is_not_a_blank_line(session: Session) -> None:
+    for n in range(4):
+        session.memory.remember(f"\n{n} " + "words without any line break " * 30)
+    assert all(each.text for each in session.memory.recall("latest", tokens=300))
+
+
 def test_without_words_the_newest_notes_come_first(session: Session, clock: Clock) -> None:
     for day in range(3):
         session.memory.remember(f"fact {day}")

@@ -219,7 +219,7 @@ class AgentMemory:
             sources=_sources(places, newest=newest),
             limit=max(FROM_EACH, limit),
         )
-        found = list(self._from_graph("" if newest else wanted, places, graph))
+        found = self._from_graph("" if newest else wanted, places, graph, limit)
         if not newest and as_of is None:
             found += self._from_segments(wanted, places, graph)
         best = found[:limit] if newest else _ranked(wanted, found, limit)
@@ -251,12 +251,22 @@ class AgentMemory:
         return None
 
     def _from_graph(
-        self, words: str, places: Sequence[Where], query: GraphQuery
-    ) -> Iterator[Recalled]:
-        if Where.NOTE in places or Where.CODE in places:
-            answer = self._memory.search_memory(words, workspace_id=self._workspace, query=query)
-            found = (_of_hit(hit) for hit in answer.hits)
-            yield from (each for each in found if each.where in places)
+        self, words: str, places: Sequence[Where], query: GraphQuery, limit: int
+    ) -> list[Recalled]:
+        """Search the graph. A note is one match, however many of its chunks match."""
+        if Where.NOTE not in places and Where.CODE not in places:
+            return []
+        while True:
+            hits = self._memory.search_memory(words, workspace_id=self._workspace, query=query).hits
+            found: dict[str, Recalled] = {}
+            for hit in hits:
+                each = _of_hit(hit)
+                is_note = each.where is Where.NOTE
+                if each.where in places:
+                    found.setdefault(each.id if is_note else hit.chunk.chunk_id, each)
+            if len(found) >= limit or len(hits) < query.limit:
+                return list(found.values())
+            query = msgspec.structs.replace(query, limit=2 * query.limit)
 
     def _from_segments(
         self, words: str, places: Sequence[Where], query: GraphQuery
@@ -367,7 +377,7 @@ def _of_hit(hit: GraphHit) -> Recalled:
     chunk = hit.chunk
     made = _of_memory(hit.memory, chunk.text)
     if made.where is Where.NOTE:
-        return made
+        return msgspec.structs.replace(made, cut=chunk.text != hit.memory.text)
     symbol = f" {chunk.symbol}" if chunk.symbol else ""
     place = f"{hit.memory.relative_path}:{chunk.start_line}-{chunk.end_line}{symbol}"
     return msgspec.structs.replace(made, place=place)
@@ -413,7 +423,7 @@ def _excerpt(found: Recalled, words: set[str], tokens: int) -> Recalled:
         return found
     lines = found.text.split("\n")
     scores = [len(words.intersection(stems(line))) for line in lines]
-    first = last = max(range(len(lines)), key=lambda n: scores[n])
+    first = last = max(range(len(lines)), key=lambda n: (scores[n], bool(lines[n].strip())))
     used = count(lines[first])
     while True:
         following = [n for n in (first - 1, last + 1) if 0 <= n < len(lines)]
