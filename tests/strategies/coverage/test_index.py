@@ -43,8 +43,8 @@ def test_a_block_is_worth_what_no_other_holds() -> None:
 def test_an_echo_covers_a_fact_only_in_part() -> None:
     def worth_beside(observed: bool) -> float:
         index = BlockIndex()
-        seen = add(index, "read file_one.py")
-        add(index, "read file_one.py", observed=observed)
+        seen = add(index, "read file_one.py and file_two.py")
+        add(index, "read file_one.py and file_two.py", observed=observed)
         return index.worth(seen)
 
     assert worth_beside(observed=False) > 3 * worth_beside(observed=True)

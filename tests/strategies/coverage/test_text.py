@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
-from marksweep.strategies.coverage.text import Kind, atoms_of, shown
+import pytest
+
+from marksweep.messages import Text
+from marksweep.strategies.coverage.text import Kind, acted_on, atoms_of
 
 
 def found(text: str, kind: Kind) -> set[str]:
-    return {shown(atom) for atom, k in atoms_of(text).items() if k is kind}
+    return {atom for atom, k in atoms_of(text).items() if k is kind}
 
 
-def test_a_line_is_looked_at_in_four_ways() -> None:
+def test_a_line_is_looked_at_in_three_ways() -> None:
     text = '  12: value = load_all("a/b.txt"), naïve Größe'
-    assert "load_all" in found(text, Kind.NAME)
-    assert "a/b.txt" in found(text, Kind.NAME)
-    assert 'load_all("a/b.txt"),' in found(text, Kind.TOKEN)
-    assert {"value", "load_all", "naïve", "Größe"} <= found(text, Kind.PART)
     bare = 'value = load_all("a/b.txt"), naïve Größe'
     assert found(text, Kind.LINE) == {bare, f"12: {bare}"}
+    assert found(text, Kind.NAME) == {"load_all", "a/b.txt"}
+    assert found(text, Kind.WORD) == {"value", "naïve", "Größe"}
 
 
-def test_a_quoted_id_and_a_bare_one_share_the_name_and_not_the_token() -> None:
-    quoted, bare = atoms_of('"id": "HAT001",'), atoms_of("HAT001")
-    assert "HAT001" in {shown(atom) for atom in quoted.keys() & bare.keys()}
-    assert {shown(a) for a, k in bare.items() if k is Kind.TOKEN} == {"HAT001"}
-    assert not any(k is Kind.TOKEN and a in bare for a, k in quoted.items())
+@pytest.mark.parametrize(
+    "text",
+    ['"id": "HAT001",', "[HAT001]", "HAT001: sold", "id=HAT001;", "<b>HAT001</b>", "x HAT001."],
+)
+def test_a_name_is_found_whatever_is_around_it(text: str) -> None:
+    assert "HAT001" in found(text, Kind.NAME)
 
 
-def test_a_path_with_a_line_number_holds_the_path_as_a_part_only() -> None:
-    hit = atoms_of("lib/text_box.py:55: def draw")
-    assert "lib/text_box.py" not in found("lib/text_box.py:55: def draw", Kind.NAME)
-    assert "lib/text_box.py" in {shown(a) for a, k in hit.items() if k is Kind.PART}
-    assert atoms_of("lib/text_box.py").items() & hit.items()
+def test_a_path_is_found_before_a_line_number() -> None:
+    assert "lib/text_box.py" in found("lib/text_box.py:55: def draw", Kind.NAME)
+
+
+@pytest.mark.parametrize("mark", ["  12\t", "+ ", "- ", "> ", "3. ", "// ", "2026-11-18 07:12:03 "])
+def test_a_line_is_the_same_without_its_number_mark_or_time(mark: str) -> None:
+    line = "return the port of the proxy"
+    assert line in found(mark + line, Kind.LINE)
 
 
 def test_text_in_any_script_has_atoms() -> None:
-    assert "設定ファイル" in found("設定ファイル を読む", Kind.PART)
+    assert "設定ファイル" in found("設定ファイル を読む", Kind.WORD)
     assert "путь_к_файлу" in found("открой путь_к_файлу", Kind.NAME)
+
+
+def said(words: str) -> Text:
+    return Text(part=0, words=words, is_observed=False)
+
+
+def test_an_agent_acts_on_all_of_its_code_and_on_the_names_it_says() -> None:
+    answer = "The ticket HAT001 was cancelled"
+    assert set(acted_on([said(answer)])) == {"HAT001"}
+    assert "ticket" not in acted_on([said(f"{answer}\n```\ncancel flight\n```")])
+    assert "cancel" in acted_on([said(f"{answer}\n```\ncancel flight\n```")])

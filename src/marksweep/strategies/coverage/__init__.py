@@ -36,7 +36,7 @@ from marksweep.model import Action, Hold, Segment, Snapshot
 from marksweep.sections import MAX_CHARACTERS, Section, Sections, has_gap, paragraphs, sections
 from marksweep.strategies.coverage.choose import ECONOMY, QUALITY, Setting, Sweep
 from marksweep.strategies.coverage.index import Block, BlockIndex, CutText, MessageBlocks
-from marksweep.strategies.coverage.text import action_in, atoms_of
+from marksweep.strategies.coverage.text import acted_on
 from marksweep.strategies.mask import Texts, Trimmed
 from marksweep.tokens import count
 
@@ -338,7 +338,7 @@ class CoverageState:
             self.index.step()
         message = self._cut(segment, texts)
         if speaks:
-            self.index.act(atoms_of(action_in(texts)))
+            self.index.act(acted_on(texts))
         self._spoke = speaks if texts else self._spoke
         return message
 

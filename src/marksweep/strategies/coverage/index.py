@@ -22,15 +22,15 @@ from hashlib import blake2b
 import msgspec
 
 from marksweep.sections import Gap, Measure, Piece, Section, Sections
-from marksweep.strategies.coverage.text import Atoms, Kind, atoms_of, shown
+from marksweep.strategies.coverage.text import Atoms, Kind, atoms_of
 from marksweep.tokens import count
 
-CHANCE = 0.02
+CHANCE = 0.03
 """Chance that a name seen once is needed at the next step. Only its ratio to PRIOR matters."""
 HIGHEST_CHANCE = 0.9
 """Upper bound of a chance."""
-KIND_WEIGHTS = {Kind.NAME: 1.0, Kind.LINE: 0.4, Kind.TOKEN: 0.5, Kind.PART: 0.3}
-"""Weight of each kind: lines come back together, tokens and words mostly repeat a name."""
+KIND_WEIGHTS = {Kind.NAME: 1.0, Kind.LINE: 0.4, Kind.WORD: 0.3}
+"""Weight of each kind: lines come back together, and many words are in every text."""
 CROWD, CROWDING = 30, 0.12
 """One of n atoms of a text counts (n / CROWD) ** -CROWDING times as much.
 
@@ -442,7 +442,7 @@ class BlockIndex:
         """Return the atoms of dropped blocks that this step mentions."""
         fresh = {atom.key for atom in self._fresh}
         held = dict.fromkeys(atom.key for block in blocks for atom in block.atoms)
-        return [shown(key) for key in held if key in fresh]
+        return [key for key in held if key in fresh]
 
     def _block(
         self, message: MessageBlocks, section: Section, tokens: int, *, observed: bool

@@ -1,8 +1,8 @@
 """Atoms: the parts of a text that may be needed again.
 
-An atom is a name, a line, a token or a part of a name. Nothing here knows a format, a tool or a
-language: each kind is a different guess at what the agent may need again, and a fact that only one
-guess finds is still found.
+An atom is a line, a name or a word. Nothing here knows a format, a tool or a language: each kind is
+a different guess at what the agent may need again, and a fact that only one guess finds is still
+found.
 """
 
 from __future__ import annotations
@@ -19,39 +19,30 @@ from marksweep.sections import MAX_CHARACTERS
 class Kind(StrEnum):
     """The guess by which an atom was found."""
 
-    NAME = "name"
-    """A path, identifier, number, date or id, without the punctuation around it."""
     LINE = "line"
-    """A whole line, both as it is and without a line number or diff mark."""
-    TOKEN = "token"  # noqa: S105 - no password
-    """Text between blanks that contains more than letters, punctuation included."""
-    PART = "part"
-    """A word in any script, or a part of a name that is split at colons."""
+    """A whole line, as it is and from its first letter on: without numbers, marks and bullets."""
+    NAME = "name"
+    """A path, identifier, number, date or id: what is between blanks and separators, unless it is
+    a plain word."""
+    WORD = "word"
+    """A word in any script, or a part of a name."""
 
-
-KEY_PREFIXES = {Kind.NAME: "", Kind.LINE: "", Kind.TOKEN: "\0", Kind.PART: "\1"}
-"""Prefixes of keys: a kind covers only itself, but a line that is a name covers the name.
-
-A line that holds `"a_b",` holds the name a_b and not the token; one with `x/a_b:7` holds it as a
-part and not as a name. A search for one does not match the other.
-"""
 
 Atoms = dict[str, Kind]
-"""Atoms by their keys, in the order in which they were found."""
+"""Atoms by their text, in the order in which they were found."""
 
 _BLANKS = re.compile(r"\s+")
-_NAME = re.compile(r"[\w#/~][\w\-./:@#+]*")
-_EDGES = ".:/-+#@"
-_TELLING = re.compile(r"._.|./.|\d|[a-z][A-Z]|[^\W\d_]\.[^\W\d_]")
-_NOT_LETTER = re.compile(r"[\W\d_]")
+_FIRST_LETTER = re.compile(r"[^\W\d_]")
+_BETWEEN_SEPARATORS = re.compile(r"\w(?:[^\s()\[\]{}<>\"'`,;:=|]*\w)?")
+"""Begins and ends with a letter, digit or underscore; no brackets, quotes or separators inside."""
+_INNER_CAPITAL = re.compile(r"[a-z][A-Z]")
 _WORD = re.compile(r"\w{4,}")
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_MARGIN = re.compile(r"^\s*\d+\s*[:|\t→]\s?|^[+\-]\s")
 
 SHORTEST = 4
-"""Characters below which a name, a token or a word says too little to be searched for."""
+"""Characters below which a name says too little to be searched for."""
 LONGEST = 200
-"""Characters above which a name or a token is data that nobody types again."""
+"""Characters above which a name is data that nobody types again."""
 SHORTEST_LINE = 16
 """Characters below which a line is a bracket or a keyword, found in every file."""
 
@@ -66,16 +57,6 @@ CACHED_LINES = 2048
 
 More finds the atoms of a file that is read again more quickly, at about a kilobyte each.
 """
-
-
-def squeeze(text: str) -> str:
-    """Return the text with every run of white space as one blank, trimmed."""
-    return _BLANKS.sub(" ", text).strip()
-
-
-def shown(key: str) -> str:
-    """Return the atom as it is in the text."""
-    return key.lstrip("\0\1")
 
 
 def atoms_of(text: str) -> Atoms:
@@ -97,37 +78,23 @@ def _remembered_atoms(line: str) -> Atoms:
 
 
 def _find_atoms(line: str) -> Atoms:
-    flat = squeeze(line)
-    found: Atoms = {}
-    for match in _NAME.finditer(flat):
-        name = match.group()
-        _note_name(name, Kind.NAME, found)
-        for part in name.split(":"):
-            _note_name(part, Kind.PART, found)
-    for token in flat.split(" "):
-        if SHORTEST <= len(token) <= LONGEST and _NOT_LETTER.search(token):
-            _note(token, Kind.TOKEN, found)
-    for match in _WORD.finditer(flat):
-        _note(match.group(), Kind.PART, found)
-    for text in (squeeze(_MARGIN.sub("", line, count=1)), flat):
+    found: Atoms = dict.fromkeys(_WORD.findall(line), Kind.WORD)
+    for name in _BETWEEN_SEPARATORS.findall(line):
+        if _is_name(name):
+            found[name] = Kind.NAME
+    flat = _BLANKS.sub(" ", line).strip()
+    letter = _FIRST_LETTER.search(flat)
+    for text in (flat, flat[letter.start() :] if letter else ""):
         if len(text) >= SHORTEST_LINE:
             found[text] = Kind.LINE
     return found
 
 
-def _note(text: str, kind: Kind, found: Atoms) -> None:
-    found.setdefault(KEY_PREFIXES[kind] + text, kind)
-
-
-def _note_name(name: str, kind: Kind, found: Atoms) -> None:
-    """Note a name if it looks like one, without the punctuation around it."""
-    bare = name.strip(_EDGES)
-    if _is_name(bare):
-        _note(bare, kind, found)
-
-
-def _is_name(bare: str) -> bool:
-    return SHORTEST <= len(bare) <= LONGEST and _TELLING.search(bare) is not None
+def _is_name(text: str) -> bool:
+    """Return whether a text between separators is more than a plain word."""
+    if not SHORTEST <= len(text) <= LONGEST:
+        return False
+    return not text.isalpha() or _INNER_CAPITAL.search(text) is not None
 
 
 def names_in(text: str) -> set[str]:
@@ -136,24 +103,24 @@ def names_in(text: str) -> set[str]:
 
 
 def maybe_names_in(text: str) -> set[str]:
-    """Find what has the letters of a name, including plain words."""
+    """Find what is between separators, including plain words."""
     if len(text) > DEDUPLICATED_FROM:
         text = "\n".join(set(text.splitlines()))
-    return {name.strip(_EDGES) for name in set(_NAME.findall(text))}
+    return set(_BETWEEN_SEPARATORS.findall(text))
+
+
+def acted_on(texts: Sequence[Text]) -> Atoms:
+    """Find what the agent acts on: all of its calls, else of its code, else the names it says."""
+    calls = [_asked(text) for text in texts if text.is_call]
+    if calls:
+        return atoms_of("\n".join(calls))
+    said = "\n".join(text.words for text in texts if not text.is_observed)
+    blocks = _FENCED.findall(said)
+    if blocks:
+        return atoms_of("\n".join(blocks))
+    return {atom: kind for atom, kind in atoms_of(said).items() if kind is Kind.NAME}
 
 
 def _asked(text: Text) -> str:
     """Return what a call asks for, without the name of the tool, which comes first."""
     return text.words if text.is_argument else text.words.partition("\n")[2]
-
-
-def action_in(texts: Sequence[Text]) -> str:
-    """Return what the agent does: its calls, else its code blocks, else its words with a digit."""
-    calls = [_asked(text) for text in texts if text.is_call]
-    if calls:
-        return "\n".join(calls)
-    said = "\n".join(text.words for text in texts if not text.is_observed)
-    blocks = _FENCED.findall(said)
-    if blocks:
-        return "\n".join(blocks)
-    return "\n".join(word for word in said.split() if any(map(str.isdigit, word)))
