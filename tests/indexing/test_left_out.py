@@ -118,7 +118,8 @@ def test_the_setting_knows_the_same_kinds() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *(".env", ".env.local", ".env.production", "prod.env", "server.pem", "tls.key"),
+        *(".env", ".env.local", ".env.production", ".env-prod", ".env_staging", ".envrc"),
+        *("prod.env", "server.pem", "tls.key"),
         *("id_rsa", "id_ecdsa_work", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd"),
         *("credentials", "credentials.json", "client_secret_12.json", "service-account-x.json"),
         *("secrets.yaml", "secret.toml", "terraform.tfstate", "terraform.tfstate.backup"),
@@ -132,7 +133,8 @@ def test_a_secret_is_recognized_by_its_name(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *(".env.example", ".env.sample", ".env.template", "environment.py", "env.py", "dotenv.js"),
+        *(".env.example", ".env.sample", ".env.template", ".env-example"),
+        *("environment.py", "env.py", "dotenv.js"),
         *("credentials.py", "secrets.py", "secret_santa.json", "keys.ts", "key.go", "id_rsa.pub"),
         *("lock.py", "file.lock.py", "min.js", "admin.js", "package.json", "tokenizer.json"),
     ],

@@ -32,7 +32,7 @@ REASONS = {
 }
 
 _SECRET_NAME = re.compile(
-    r"""\.env(\.(?!example$|sample$|template$|dist$|defaults?$).*)?
+    r"""\.env(rc|[._-](?!example$|sample$|template$|dist$|defaults?$).*)?
     | .+\.env
     | .*\.(pem|key|p12|pfx|p8|jks|keystore|kdbx|ppk|ovpn|asc|gpg|tfstate|tfvars)(\.backup)?
     | id_(rsa|dsa|ecdsa|ed25519)([-_].*)?
