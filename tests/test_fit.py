@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from marksweep import Fit
+from marksweep import fit as fit_module
 from marksweep.collector import Notify
 from marksweep.conversation import Conversation
 from marksweep.dialects import validate
@@ -138,6 +139,22 @@ def test_conversations_expire_with_all_that_was_swept_of_them(tmp_path: Path) ->
     assert fit.follow(work("an old task", 20)).conversation.tokens <= 3_000
     assert fit.expire(start) == 0
     fit.close()
+
+
+def test_a_store_in_memory_forgets_the_conversations_used_longest_ago(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fit_module, "MOST_IN_MEMORY", 3)
+    fit = Fit(3_000, most_open=1)
+    histories = [work(f"task {n}", 20) for n in range(6)]
+    for history in histories:
+        grown(fit, history)
+        fit(histories[0])
+    assert len(fit.workspaces()) == 3
+    assert set(fit.store.all_workspaces()) == set(fit.workspaces())
+    assert "task 1: content" not in recall(fit.store, "task 1 content of file 1")
+    assert "task 0: content" in recall(fit.store, "task 0 content of file 1")
+    assert unnumbered(grown(fit, histories[1])) == unnumbered(grown(Fit(3_000), histories[1]))
 
 
 def test_a_side_question_does_not_branch() -> None:

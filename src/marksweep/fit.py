@@ -33,13 +33,20 @@ from marksweep.errors import BadInput
 from marksweep.following import Kept, Overlap, digest, listed
 from marksweep.stores.base import Query, Store
 from marksweep.stores.checkpoint import forget
-from marksweep.stores.memory import store_of
+from marksweep.stores.memory import MemoryStore, store_of
 
 PREFIX = "fit:"
 """The prefix of the workspaces in which these conversations are stored."""
 
 MOST_OPEN = 32
 """Conversations that are kept open. More take memory; fewer are reopened more often."""
+
+MOST_IN_MEMORY = 256
+"""Conversations that are kept in a store in memory, so that a server does not grow for ever.
+
+More take memory, about that of their texts. Fewer are forgotten sooner: one that then continues is
+collected anew, and its prompt cache is lost once.
+"""
 
 MOST_COMPARED = 8
 """Conversations that begin alike with which a history is compared: the most recently used.
@@ -222,7 +229,19 @@ class Fit:
         self._open.move_to_end(talk.workspace)
         while len(self._open) > self._most_open:
             self._open.popitem(last=False)
+        if isinstance(self.store, MemoryStore):
+            self._forget_idle(self.store)
         return talk
+
+    def _forget_idle(self, store: MemoryStore) -> None:
+        """Forget the least recently used conversations of a store in memory."""
+        while len(self._names) > MOST_IN_MEMORY:
+            idle = next(iter(self._names))
+            if idle in self._open:
+                break
+            store.drop(idle)
+            self._names.pop(idle)
+            self._models.pop(idle, None)
 
     @property
     def open_count(self) -> int:

@@ -462,6 +462,12 @@ class MemoryStore(TableStore):
         finally:
             lock.release()
 
+    def drop(self, workspace: str) -> None:
+        """Delete a workspace with its journal: nothing of it takes memory any more."""
+        with self.lock(workspace), self._alone():
+            for tables in (self._live, self._stash, self._journal, self._locks):
+                tables.pop(workspace, None)
+
     def _access(self, tables: dict[str, Table], make: Callable[[], Table]) -> Access[Table]:
         @contextmanager
         def access(workspace: str) -> Iterator[Table]:
