@@ -70,5 +70,7 @@ def test_messages_one_by_one_make_the_same_plan_as_all_at_once(
 
 
 def decisions(talk: Conversation, share: int) -> list[Any]:
+    """Decide right after a request: only its time says how warm the prompt cache is."""
+    assert talk.messages == raws(talk)
     plan = talk.plan(talk.tokens * share // 100)
     return [(step.segments, step.action, step.size, step.reason) for step in plan.steps]

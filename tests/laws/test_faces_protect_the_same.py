@@ -21,7 +21,7 @@ from marksweep.ledger import InstructionBudget, InstructionSource
 from marksweep.messages import Message, left_out_in
 from marksweep.plugins import GCConfig, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
-from marksweep.testing.histories import valid
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script, valid
 from tests.laws.talking import PROVIDERS, few, holding, pieces, weigh
 
 PERCENT_USED = {False: 85.0, True: 95.0}
@@ -97,3 +97,15 @@ def test_a_conversation_and_the_ledger_give_each_message_the_same_policy(
     by_ledger = {id_: c.gc_policy for c in entry.children.values() for id_ in c.message_ids}
     segments = talk._heap.snapshot().segments
     assert {segment.segment_id: segment.policy for segment in segments} == by_ledger
+
+
+def test_what_the_user_says_beside_results_is_not_cut_with_them() -> None:
+    output = "line of output 10\n" * 10
+    calls = tuple(Call("read", {"path": "a.py"}, result) for result in ("", output))
+    work = Answered("", calls=calls, remark="fix the parser", instructed="fix the parser")
+    script = Script((Said("fix the parser"), work, Answered("")))
+    history = read(render_script(script, "anthropic"), "anthropic").messages
+    kept = kept_by_plugin("gc_coverage", history, 0, is_hard=False)
+    words = json.dumps({"text": "fix the parser", "type": "text"})
+    assert unanswering(kept).count(words) == unanswering(list(history)).count(words) > 0
+    assert output not in str(kept)

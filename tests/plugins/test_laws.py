@@ -174,3 +174,28 @@ def test_a_second_collection_changes_nothing(name: str, data: st.DataObject) -> 
     twice, result = plugin.collect(once, usage, config, GCTriggerReason.THRESHOLD, budget)
     assert twice == once
     assert result.tokens_freed == 0
+
+
+@pytest.mark.parametrize("name", ["gc_budget", "gc_summarize"])
+def test_a_notice_is_not_put_between_a_call_and_its_result(name: str) -> None:
+    """Where a result that answers no call was between them, and went."""
+
+    def call(*ids: str) -> dict[str, Any]:
+        read_file = {"name": "read", "arguments": '{"path": "a.py"}'}
+        calls = [{"id": each, "type": "function", "function": read_file} for each in ids]
+        return {"role": "assistant", "content": None, "tool_calls": calls}
+
+    def result(call_id: str, text: str) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+    stray = [call("a", "b"), result("x", "fix the parser"), result("b", "")]
+    history = read([*stray, call("c"), result("c", "all " * 40)], "openai_chat").messages
+    tokens = sum(map(weight, history))
+    budget = InstructionBudget(tokens // 2)
+    budget.follow(lambda: history, weight)
+    plugin = load_gc_plugin(name, {"notify_on_gc": True})
+    config = GCConfig(target_percent=0, preserve_recent_turns=0)
+    usage: Any = {"percent_used": 200.0}
+    left, _ = plugin.collect(history, usage, config, GCTriggerReason.THRESHOLD, budget)
+    assert len(left) < len(history)
+    assert "results-follow-calls" not in faults(written(left, "openai_chat"), "openai_chat")

@@ -34,7 +34,7 @@ from marksweep.messages import (
     turn_name,
     turn_number,
 )
-from marksweep.model import IN_PLACE, GCPolicy, Plan, Pressure, Snapshot, utc_now
+from marksweep.model import IN_PLACE, GCPolicy, Hold, Plan, Pressure, Snapshot, utc_now
 from marksweep.plugins.base import ContextUsage, GCConfig, GCRemovalItem, GCTriggerReason
 from marksweep.plugins.options import Notice, Options
 from marksweep.stores.memory import MemoryStore
@@ -210,9 +210,9 @@ class Run:
     def carry_out(self, plan: Plan, removed: Sequence[GCRemovalItem]) -> None:
         """Do what a plan says; the history and its tokens are then new.
 
-        A notice is put where the first message went, in place of any earlier one. It is left out if
-        only schemas and enrichment went, which the model does not miss, or if results became lines,
-        which say it themselves.
+        A notice is put where the first message went, in place of any earlier one, but not between a
+        call and its result. It is left out if only schemas and enrichment went, which the model
+        does not miss, or if results became lines, which say it themselves.
         """
         Collector(self.heap, MemoryStore().journal).collect(plan, now=plan.made_at)
         if all(name in self.external for step in plan.steps for name in step.segments):
@@ -225,9 +225,11 @@ class Run:
             for name in step.segments
             if step.action not in IN_PLACE and name not in self.external
         ]
-        notice = self._notice(plan, removed) if whole and self._notifies else None
-        if notice is not None:
-            self.heap.insert(notice, min(whole), plan.made_at)
+        free = (n for n in sorted(whole) if not self._is_inside_pair(n))
+        place = next(free, None) if self._notifies else None
+        notice = None if place is None else self._notice(plan, removed)
+        if notice is not None and place is not None:
+            self.heap.insert(notice, place, plan.made_at)
             self.notification = notice.text
         messages = self.heap.messages()
         self.tokens_after = self._weigh(messages)
@@ -235,6 +237,16 @@ class Run:
             replace(m, message_id=self.renamed[m.message_id]) if m.message_id in self.renamed else m
             for m in messages
         ]
+
+    def _is_inside_pair(self, position: int) -> bool:
+        """Whether a message there would separate a result from its call."""
+        live = self.heap.index.live
+        return any(
+            live[reference.target].position < position < segment.position
+            for segment in live.values()
+            for reference in segment.references
+            if reference.hold is Hold.PAIRED and reference.target in live
+        )
 
     def _weigh(self, messages: Sequence[Message]) -> int:
         """Count what is left. Joined messages take slightly fewer tokens than separate ones."""

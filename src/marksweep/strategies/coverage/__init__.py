@@ -350,16 +350,21 @@ class CoverageState:
         return blocks if all(block.number in self.index.remembered for block in blocks) else []
 
     def _cut(self, segment: Segment, texts: Sequence[Text]) -> MessageBlocks:
-        """Cut a message into blocks. With calls, the agent's text starts in the frame."""
+        """Cut a message into blocks. With calls, the agent's text starts in the frame.
+
+        So do the words of a user beside results: a result may be cut, they stay with their message.
+        """
         message, index = MessageBlocks(segment.segment_id), self.index
         has_calls = any(text.is_call for text in texts)
+        has_results = any(text.is_observed and not text.is_said for text in texts)
         framed: list[str] = []
         rest = segment.tokens
         for text in texts:
             is_own = not text.is_observed
             is_long = MAX_BYTES_PER_CHARACTER * len(text.words) >= BULKY_TOKENS
             tokens = count(text.words) if is_long else 0
-            if text.is_call or (has_calls and tokens < BULKY_TOKENS):
+            is_framed = has_calls or (has_results and text.is_said)
+            if text.is_call or (is_framed and tokens < BULKY_TOKENS):
                 framed.append(text.words)
                 continue
             if tokens < BULKY_TOKENS and not has_gap(text.words):
@@ -374,8 +379,10 @@ class CoverageState:
             framed += [piece.text for piece in head]
             message.texts.append(CutText(text.part, pieces, cut.measure, is_own))
             rest -= tokens - sum([count(piece.text) for piece in head])
-        if has_calls:
-            message.frame = index.add_whole(message, "\n".join(framed), rest, observed=False)
+        if framed:
+            words = "\n".join(framed)
+            tokens = rest if has_calls else count(words)
+            message.frame = index.add_whole(message, words, tokens, observed=not has_calls)
             message.frame.is_frame = True
             message.frame.own = 0.0
         return self._settle(message, segment)
