@@ -78,12 +78,12 @@ def test_what_stands_in_another_observation_is_worth_nothing() -> None:
     assert index.worth(again) == pytest.approx(index.worth(empty), rel=0.6)
 
 
-def test_a_stale_worth_is_worked_out_again_when_another_holder_comes() -> None:
+def test_a_block_is_worth_less_when_another_holder_comes() -> None:
     index = BlockIndex()
     old = add(index, "read file_one.py")
-    before = index.cached_worth(old)
+    before = index.worth(old)
     add(index, "read file_one.py")
-    assert index.cached_worth(old) < before / 3
+    assert index.worth(old) < before / 3
 
 
 def test_a_dropped_block_is_missed_when_it_is_spoken_of_again() -> None:

@@ -184,7 +184,7 @@ class Sweep:
 
     def _all_offers(self) -> Iterator[Offer]:
         """Offer every block that may be dropped now: frames only where nothing else is left."""
-        worth = self._index.cached_worth
+        worth = self._index.worth
         for i in self._free:
             message = self._messages[i]
             if message.parts_kept:

@@ -56,8 +56,6 @@ of it whole, and less tool output. Calls have none, because their results would 
 OWN_FADING = 0.5
 """OWN_CODE and OWN_WORDS fall with age ** -OWN_FADING."""
 FENCE = "```"
-STALE_SHARE = 0.1
-"""A block's worth is recomputed when its age grew by this share, or its atoms changed."""
 MAX_RECALLABLE = 512
 """Dropped blocks of one atom to consider, the last dropped first."""
 MAX_IDLE_ATOMS = 8192
@@ -94,18 +92,13 @@ class Atom:
             chance *= ACTED * self.uses**AGAIN
         return chance if chance < HIGHEST_CHANCE else HIGHEST_CHANCE
 
-    def revalue(self) -> None:
-        """Mark the last holder for revaluation: its share in the atom has changed."""
-        if self.newest is not None:
-            self.newest.is_dirty = True
-
 
 class Block:
     """A part of a message that is kept or dropped as a whole."""
 
     __slots__ = (
-        "at", "atoms", "born", "cut", "is_copy", "is_dirty", "is_frame", "is_kept", "message",
-        "number", "observed", "own", "section", "size", "tokens", "value", "valued_at", "weight",
+        "at", "atoms", "born", "cut", "is_copy", "is_frame", "is_kept", "message", "number",
+        "observed", "own", "section", "size", "tokens", "value", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -139,10 +132,7 @@ class Block:
         self.own = 0.0
         """Its worth per token when new, because the agent wrote it."""
         self.value = 0.0
-        """Its worth per token as last computed, at the step `valued_at`."""
-        self.valued_at = 0
-        self.is_dirty = True
-        """Whether its atoms have other holders than when it was valued."""
+        """Its worth per token when a sweep last proposed to drop it."""
 
     def hold_atoms(self, change: int = 1) -> None:
         """Count it as a holder of its atoms; with -1, no longer."""
@@ -309,7 +299,6 @@ class BlockIndex:
         block.atoms = tuple([self._atom(key, kind, crowding) for key, kind in found.items()])
         block.hold_atoms()
         for atom in block.atoms:
-            atom.revalue()
             atom.seen = self.now
             atom.newest = block
         self._fresh += block.atoms
@@ -327,16 +316,13 @@ class BlockIndex:
             copies[block.number] = copy
             copy.hold_atoms()
             for atom in copy.atoms:
-                atom.revalue()
                 atom.newest = copy
         return list(copies.values())
 
     def act(self, atoms: Atoms) -> None:
         """Record what the agent acted on."""
         for key, kind in atoms.items():
-            atom = self._atom(key, kind, 0.0)
-            atom.uses += 1
-            atom.revalue()
+            self._atom(key, kind, 0.0).uses += 1
 
     def drop(self, block: Block) -> None:
         """Drop a block. `undrop` is the exact inverse, in the reverse order."""
@@ -346,24 +332,21 @@ class BlockIndex:
 
     def undrop(self, block: Block) -> None:
         """Undo a drop."""
-        block.is_kept = block.is_dirty = True
+        block.is_kept = True
         block.message.parts_kept += not block.is_frame
         block.hold_atoms()
 
     def remember(self, block: Block) -> None:
-        """Remember a dropped block. Other holders of its atoms are worth more now."""
+        """Remember a dropped block."""
         for atom in block.atoms:
-            atom.revalue()
             atom.dropped.append(block)
         self.remembered[block.number] = block
         self.remembered_tokens += block.tokens
 
     def recover(self, block: Block) -> None:
-        """Keep a remembered block where it was. Other holders of its atoms may be worth less."""
+        """Keep a remembered block where it was."""
         self._stop_remembering(block)
         self.undrop(block)
-        for atom in block.atoms:
-            atom.revalue()
 
     def forget_oldest(self) -> Block:
         """Forget the remembered block that was dropped first."""
@@ -377,7 +360,6 @@ class BlockIndex:
         for atom in block.atoms:
             if atom.newest is block:
                 atom.newest = None
-            atom.revalue()
             if not atom.holders and not atom.dropped:
                 self._release_atom(atom)
 
@@ -400,15 +382,6 @@ class BlockIndex:
         own: float = block.own * age**-OWN_FADING
         return total * block.weight / block.tokens + own
 
-    def cached_worth(self, block: Block) -> float:
-        """Return the worth as last computed; compute it again if stale."""
-        age = self.now - block.born
-        if block.is_dirty or self.now - block.valued_at > STALE_SHARE * age:
-            block.value = self.worth(block)
-            block.valued_at = self.now
-            block.is_dirty = False
-        return block.value
-
     def worth_if_restored(self, block: Block) -> float:
         """Return the worth per token of a dropped block if restored, beside those already taken."""
         return self.worth(block, 0)
@@ -421,8 +394,6 @@ class BlockIndex:
         def take(block: Block) -> None:
             taken.append(block)
             block.hold_atoms()
-            for atom in block.atoms:
-                atom.revalue()
 
         try:
             yield take
