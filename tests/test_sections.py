@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -17,9 +18,12 @@ from marksweep.sections import (
     Section,
     Sections,
     _Outline,
+    has_gap,
     left_out,
+    missing_tokens,
     paragraphs,
     sections,
+    sections_within,
     shown,
 )
 
@@ -309,3 +313,44 @@ ENDLESS = "9" * 5_000
 )
 def test_what_only_looks_like_our_line_is_text(text: str) -> None:
     assert not any(isinstance(piece, Gap) for piece in sections(text).pieces)
+
+
+QUOTED = (
+    '[marksweep: 12 of 30 lines of a.py left out, 300 tokens; recall("m6")]',
+    '[marksweep: all 30 lines of a.py left out, 300 tokens; recall("m6")]',
+    '[marksweep: 2,000 of 9,000 characters of a.py left out, 300 tokens; recall("m6")]',
+)
+
+
+@pytest.mark.parametrize("line", QUOTED)
+def test_a_line_that_a_text_quotes_is_part_of_the_text(line: str) -> None:
+    text = f"So it looks:\n\n{line}\n[…]\n\n{LONG}"
+    whole = sections(text)
+    assert shown(whole, "docs.md", "m9") == text
+    assert whole.size == len(text.split("\n"))
+    assert missing_tokens(text) == 0
+    assert not has_gap(text)
+    assert "all 84 lines of docs.md" in shown(left_out(text), "docs.md", "m9")
+
+
+@pytest.mark.parametrize("line", QUOTED)
+def test_a_text_that_quotes_a_line_and_is_cut_has_the_gap_that_was_cut(line: str) -> None:
+    whole = sections(f"{line}\n{LONG}")
+    cut = shown(Sections((*whole.pieces[:2], Gap(whole.size - 20, 50)), whole.measure), "", "m9")
+    assert missing_tokens(cut) == 50
+    assert cut.startswith(line)
+    assert shown(sections(cut), "", "m9") == cut
+
+
+def test_what_is_pasted_with_a_cut_text_in_it_keeps_its_line() -> None:
+    pasted = "\n".join(f"row {n} of what a tool has said before" for n in range(40))
+    cut = shown(Sections((Section(pasted), Gap(60, 300))), "a.py", "m6")
+    quoted = sections_within(Section(cut))
+    assert "\n".join(piece.text for piece in quoted if isinstance(piece, Section)) == cut
+
+
+def test_a_line_without_an_end_is_read_in_linear_time() -> None:
+    begins = "[marksweep: 1 of 2 lines " + "left out, 1 token " * 100_000
+    started = process_time()
+    assert not has_gap(begins)
+    assert process_time() - started < 5

@@ -650,8 +650,14 @@ MUTANTS = (
     Mutant(
         "sections: a text that is trimmed again has two lines",
         "sections.py",
-        "            if _NEXT_GAP.fullmatch(lines[at]):",
-        "            if lines[at] == _MARK:",
+        "if _NEXT_GAP.fullmatch(line)]",
+        "if line == _MARK]",
+    ),
+    Mutant(
+        "sections: a line that a text quotes is taken for a gap",
+        "sections.py",
+        "        if least <= kept <= most:",
+        "        if kept <= most:",
     ),
     Mutant(
         "session: roots may go",

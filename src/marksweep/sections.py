@@ -12,14 +12,16 @@ ends.
 
 The line in place of what was left out says what it was, how much, and how to get it back. It is
 recognised when a text is read again: a text that is cut twice has one such line, with new numbers.
+A text that only quotes such a line is not as long as the line says, and the line is part of it.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from unicodedata import category
 
 import msgspec
@@ -117,6 +119,11 @@ class Sections(msgspec.Struct, frozen=True, gc=False):
 def sections(text: str) -> Sections:
     """Cut a text into sections; where something was left out before, there is a gap."""
     return _cut(text, is_prose=False)
+
+
+def sections_within(section: Section) -> tuple[Piece, ...]:
+    """Cut a part of a text further, into sections. Nothing was left out of it before."""
+    return tuple(_runs(section.text.split("\n"), is_prose=False))
 
 
 def paragraphs(text: str, largest: int | None = None) -> Sections:
@@ -375,22 +382,40 @@ _MARK = "[marksweep: "
 def _gaps(text: str, lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
     """Find the lines of a text that replace something; the first has the missing total.
 
-    A text with very long lines is measured in characters, unless that line says otherwise.
+    A text that was cut is as long as its line says: the total, less what is left out. Any other
+    such line is part of the text, as in a page about this program. A text with very long lines is
+    measured in characters, unless that line says otherwise.
     """
     is_long = max(map(len, lines)) > MAX_CHARACTERS
     measure = Measure.CHARACTERS if is_long else Measure.LINES
     if _MARK not in text:
         return {}, measure
-    marked = [at for at, line in enumerate(lines) if line.startswith("[")]
-    gaps: dict[int, Gap] = {}
-    for at in marked:
-        if gaps:
-            if _NEXT_GAP.fullmatch(lines[at]):
-                gaps[at] = Gap(0, 0)
-        elif found := _FIRST_GAP.fullmatch(lines[at]):
-            measure = Measure(f"{found[3]}s")
-            gaps[at] = Gap(_number(found[1] or found[2]), _number(found[4]))
-    return gaps, measure
+    further = [at for at, line in enumerate(lines) if _NEXT_GAP.fullmatch(line)]
+    widths = [*accumulate([len(lines[at]) for at in reversed(further)], initial=0)]
+    """Characters of the last of these lines: none, one, two, …"""
+    for at, line in enumerate(lines):
+        first = _first_gap(line)
+        if first is None:
+            continue
+        missing = Gap(_number(first[1] or first[2]), _number(first[4]))
+        said, kept = Measure(f"{first[3]}s"), _number(first[2]) - missing.size
+        begin = bisect_right(further, at)
+        others = len(further) - begin
+        if said is Measure.LINES:
+            most = len(lines) - 1
+            least = most - others
+        else:  # Line breaks are not counted where a text was cut.
+            most = len(text) - len(line)
+            least = most - (len(lines) - 1) - widths[others]
+        if least <= kept <= most:
+            return {at: missing, **dict.fromkeys(further[begin:], Gap(0, 0))}, said
+    return {}, measure
+
+
+def _first_gap(line: str) -> re.Match[str] | None:
+    """Match the line of a first gap. Without its end, the expression would search for long."""
+    is_whole = line.startswith(_MARK) and line.endswith("]")
+    return _FIRST_GAP.fullmatch(line) if is_whole else None
 
 
 def _number(text: str) -> int:
@@ -399,9 +424,7 @@ def _number(text: str) -> int:
 
 def is_left_out(text: str) -> bool:
     """Whether nothing of a text is shown, or it was empty to begin with."""
-    return not text or (
-        text.startswith("[marksweep: all ") and _FIRST_GAP.fullmatch(text) is not None
-    )
+    return not text or (text.startswith(f"{_MARK}all ") and _first_gap(text) is not None)
 
 
 def missing_tokens(text: str) -> int:

@@ -43,6 +43,7 @@ from marksweep.sections import (
     paragraphs,
     parts_of_line,
     sections,
+    sections_within,
 )
 from marksweep.strategies.mask import Texts, Trimmed
 from marksweep.strategies.summarize import SUMMARIES
@@ -202,7 +203,7 @@ class _Bulky(msgspec.Struct, frozen=True):
         between: list[tuple[Piece, ...]] = [()]
         for piece in cut.pieces:
             if isinstance(piece, Section) and len(piece.text) > MAX_CHARACTERS:
-                runs.append(sections(piece.text).pieces)
+                runs.append(sections_within(piece))
                 between.append(())
             else:
                 between[-1] += (piece,)

@@ -33,7 +33,15 @@ from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Text
 from marksweep.model import Action, Hold, Segment, Snapshot
-from marksweep.sections import MAX_CHARACTERS, Section, Sections, has_gap, paragraphs, sections
+from marksweep.sections import (
+    MAX_CHARACTERS,
+    Section,
+    Sections,
+    has_gap,
+    paragraphs,
+    sections,
+    sections_within,
+)
 from marksweep.strategies.coverage.choose import ECONOMY, QUALITY, Setting, Sweep
 from marksweep.strategies.coverage.index import Block, BlockIndex, CutText, MessageBlocks
 from marksweep.strategies.coverage.text import acted_on
@@ -408,7 +416,7 @@ class CoverageState:
 def _with_pastes_cut(cut: Sections) -> Sections:
     """Cut tool output that was sent in the user's name."""
     pieces = [
-        sections(piece.text).pieces
+        sections_within(piece)
         if isinstance(piece, Section) and len(piece.text) > MAX_CHARACTERS
         else (piece,)
         for piece in cut.pieces
