@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from marksweep.proxy.app import Proxy
+from marksweep.proxy.endpoints import Upstreams
+from marksweep.proxy.projection import Options, Projection
 from tests.proxy.test_proxy import Running, proxy, work
 
 USAGE = {"prompt_tokens": 777, "prompt_tokens_details": {"cached_tokens": 5}}
@@ -55,13 +59,15 @@ class _Handler(BaseHTTPRequestHandler):
             data = gzip.compress(data)
             self.send_header("content-encoding", "gzip")
         self.send_header("set-cookie", "affinity=1; Path=/")
-        if path in ("/breaks", "/stays"):
+        if path in ("/breaks", "/stays", "/counts"):
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
             said = f"data: {json.dumps({'usage': USAGE})}\n\ndata: [DONE]\n\n".encode()
             self.wfile.write(b"%x\r\n%s\r\n" % (len(said), said))
             if path == "/stays":
                 self._wait_until_left()
+            if path == "/counts":
+                self.wfile.write(b"0\r\n\r\n")
             self.close_connection = True
             return
         self.send_header("content-length", str(len(data)))
@@ -170,6 +176,36 @@ def test_usage_counts_if_the_client_leaves_at_the_last_event(
     while running.totals["reported_tokens"] == before and time.monotonic() < deadline:
         time.sleep(0.05)
     assert running.totals["reported_tokens"] == before + 777
+
+
+def test_usage_is_recorded_before_the_client_sees_the_end(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a quick client's next request is sometimes made without it."""
+    happened: list[str] = []
+    projection = Projection(Options(limit=3_000), None)
+    monkeypatch.setattr(projection, "observed", lambda *_: happened.append("recorded"))
+    body = json.dumps({"model": "m", "messages": work("a task", 1, "openai_chat")[:1]}).encode()
+
+    async def receive() -> dict[str, Any]:
+        if happened:
+            await asyncio.Event().wait()
+        happened.append("asked")
+        return {"type": "http.request", "body": body}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if not message.get("more_body", True):
+            happened.append("ended")
+
+    async def ask() -> None:
+        proxy = Proxy(projection, Upstreams(provider.url))
+        path = "/counts/v1/chat/completions"
+        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+        await proxy.app()(scope, receive, send)
+        await proxy.close()
+
+    asyncio.run(ask())
+    assert happened == ["asked", "recorded", "ended"]
 
 
 @pytest.mark.parametrize("origin", ["http://[", "null", "http://127.0.0.1.evil.example", "x"])

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from urllib.parse import urlsplit
 
 import httpx
@@ -32,6 +34,10 @@ from marksweep.web.routes import METHODS, no_valid_token
 SECONDS_TO_PROJECT = 20.0
 """Time limit for projecting a request; after it the client's own bytes are sent. A sweep of 100k
 tokens takes one second."""
+
+SECONDS_TO_RECORD = 2.0
+"""How long the end of an answer waits until its usage is recorded. A collection of the same
+conversation, for a request at the same time, may take longer."""
 
 TIMEOUT = httpx.Timeout(None, connect=30.0)
 """For connecting to a provider, in seconds. Answers have none."""
@@ -164,21 +170,24 @@ class Proxy:
 
     def _answer(self, answer: httpx.Response, outgoing: Outgoing, dialect: str) -> Response:
         reader = UsageReader(dialect)
-        ended = BackgroundTask(self._ended, answer, outgoing, reader if dialect else None)
-        response = _Streamed(_chunks(answer, reader), answer.status_code, background=ended)
+        record = partial(self._record_usage, answer, outgoing, reader)
+        ended = BackgroundTask(_ended, answer, record)
+        response = _Streamed(_chunks(answer, reader, record), answer.status_code, background=ended)
         response.raw_headers = _forwarded(answer.headers.raw)
         if answer.request.method == "HEAD" and "content-length" in answer.headers:
             response.headers["content-length"] = answer.headers["content-length"]
         return response
 
-    async def _ended(
-        self, answer: httpx.Response, outgoing: Outgoing, reader: UsageReader | None
+    async def _record_usage(
+        self, answer: httpx.Response, outgoing: Outgoing, reader: UsageReader
     ) -> None:
-        """Record the usage of a model, also if the client left after it was reported."""
-        await answer.aclose()
-        usage = reader.usage() if reader and answer.is_success else None
-        if usage is not None:
-            await asyncio.to_thread(self._projection.observed, outgoing, usage)
+        """Record the usage that a model's answer reports, once."""
+        usage = reader.take() if answer.is_success else None
+        if usage is None:
+            return
+        work = asyncio.to_thread(self._projection.observed, outgoing, usage)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(work), SECONDS_TO_RECORD)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -196,11 +205,23 @@ class _Streamed(StreamingResponse):
             logger.warning("the provider broke off its answer: %s", type(error).__name__)
 
 
-async def _chunks(answer: httpx.Response, reader: UsageReader) -> AsyncIterator[bytes]:
-    """Yield an answer as it arrives, and read its usage."""
+async def _chunks(
+    answer: httpx.Response, reader: UsageReader, record: Callable[[], Awaitable[None]]
+) -> AsyncIterator[bytes]:
+    """Yield an answer as it arrives, and record its usage.
+
+    That is done before the client sees the end, so that its next request is made with it.
+    """
     async for chunk in answer.aiter_raw():
         reader.feed(chunk)
         yield chunk
+    await record()
+
+
+async def _ended(answer: httpx.Response, record: Callable[[], Awaitable[None]]) -> None:
+    """Record the usage also if the client left after it was reported."""
+    await answer.aclose()
+    await record()
 
 
 def _request(method: str, url: str, headers: RawHeaders, body: bytes) -> httpx.Request:

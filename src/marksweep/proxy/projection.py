@@ -198,11 +198,15 @@ class Projection:
 
     def observed(self, outgoing: Outgoing, usage: Usage) -> None:
         """Record what the provider reported for a request; it calibrates the conversation."""
-        if outgoing.conversation is not None:
-            outgoing.conversation.observe(usage.input_tokens, usage.cached_tokens, outgoing.tokens)
         with self._lock:
             self.totals.reported_tokens += usage.input_tokens
             self.totals.reported_cached += usage.cached_tokens or 0
+        if outgoing.conversation is None:
+            return
+        try:
+            outgoing.conversation.observe(usage.input_tokens, usage.cached_tokens, outgoing.tokens)
+        except Exception as error:  # noqa: BLE001 - the answer is sent whole
+            logger.warning("the reported usage was not recorded: %s", in_a_line(error))
 
     @contextmanager
     def _watch(self, plan: Plan, trigger: str) -> Iterator[Notify]:

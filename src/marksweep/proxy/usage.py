@@ -34,6 +34,7 @@ class UsageReader:
     """Reads a streaming answer; keeps its start and its end."""
 
     def __init__(self, dialect: str) -> None:
+        """Read an answer in a dialect; empty: not a model's."""
         self._dialect = dialect
         self._start = b""
         self._end = b""
@@ -46,8 +47,16 @@ class UsageReader:
             chunk = chunk[room:]
         self._end = (self._end + chunk)[-MAX_HELD_BYTES:]
 
+    def take(self) -> Usage | None:
+        """Return the usage, and forget it."""
+        found = self.usage()
+        self._start = self._end = b""
+        return found
+
     def usage(self) -> Usage | None:
-        """Return the usage; None if the answer reports none."""
+        """Return the usage; None if the answer reports none, or is not a model's."""
+        if not self._dialect:
+            return None
         data = self._start + self._end
         cached = _CACHED.findall(data)
         if self._dialect == "anthropic":
