@@ -385,6 +385,25 @@ def test_if_the_provider_refuses_our_body_the_clients_own_is_sent(
     assert running.totals["failures"] == failures + 1
 
 
+def test_what_the_provider_refused_is_not_tried_again_until_the_next_sweep(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    history = work("a task with a rule we break", 60, lines=12)
+    start = len(upstream.requests)
+    with proxy(tmp_path, upstream.url, "--limit", "3k") as running:
+        upstream.refuses = lambda r: "no" if r.messages != history[: len(r.messages)] else ""
+        try:
+            for end in range(41, len(history) + 1, 2):
+                running.send("anthropic", history[:end]).raise_for_status()
+        finally:
+            upstream.refuses = lambda _: ""
+        sweeps = running.totals["collections"]
+        asked = running.totals["requests"]
+    sent = upstream.requests[start:]
+    assert sum(bool(request.fault) for request in sent) == sweeps < asked / 4
+    assert sum(not request.fault for request in sent) == asked
+
+
 def test_a_store_that_breaks_lets_requests_through(upstream: Upstream, tmp_path: Path) -> None:
     with proxy(tmp_path, upstream.url, "--limit", "3k") as broken:
         history = work("a task on a broken disk", 30)

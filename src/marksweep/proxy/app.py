@@ -1,7 +1,7 @@
 """The HTTP side of the proxy: forwards every request to its provider and streams the answer back.
 
-The body of a request to a model comes from `projection`. If the provider refuses a rewritten body
-(400), the client's own body is sent instead, so the client never sees an error of ours.
+The body of a request to a model comes from `projection`. If the provider refuses a rewritten body,
+the client's own body is sent instead, so the client never sees an error of ours.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ RawHeaders = Sequence[tuple[bytes, bytes]]
 """Headers as they are on the wire: any bytes, some of them several times."""
 
 BAD_REQUEST = 400
+REFUSED = (BAD_REQUEST, 422)
+"""Statuses with which a provider refuses a body; servers that imitate OpenAI's also use 422."""
 NOT_FOUND = 404
 BAD_GATEWAY = 502
 
@@ -131,12 +133,14 @@ class Proxy:
         try:
             first = _request(request.method, url, forwarded, outgoing.body)
             answer = await self._sent(first, request)
-            if answer.status_code == BAD_REQUEST and outgoing.is_changed:
+            if answer.status_code in REFUSED and outgoing.is_changed:
                 await answer.aclose()
                 self._projection.failed("the provider refused the rewritten request", incoming)
-                outgoing = Outgoing(body)
                 again = _request("POST", url, forwarded, body)
                 answer = await self._sent(again, request)
+                if answer.is_success:
+                    self._projection.refused(outgoing)
+                outgoing = Outgoing(body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return _unreachable(urlsplit(url).hostname, error)
         except ClientDisconnect:

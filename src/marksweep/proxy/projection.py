@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -19,7 +20,7 @@ from marksweep.dialects.base import parsed, spelled
 from marksweep.dialects.gemini import without_repeats
 from marksweep.dialects.history import LISTS
 from marksweep.errors import in_a_line
-from marksweep.fit import Fit
+from marksweep.fit import Fit, Fitted
 from marksweep.model import Plan, Report, utc_now
 from marksweep.monitoring import Labels, Reading
 from marksweep.proxy.endpoints import is_subscription, session_of
@@ -38,6 +39,9 @@ Higher lets `recall` reach further back, and needs more space.
 """
 
 SECONDS_PER_DAY = 86_400
+
+Difference = tuple[object, ...]
+"""What tells one projection of a conversation from another: the same until the next sweep."""
 
 logger = logging.getLogger("marksweep.proxy")
 
@@ -82,6 +86,8 @@ class Outgoing(msgspec.Struct, frozen=True):
     is_changed: bool = False
     tokens: int = 0
     """Our count for the body; the provider's count is compared with it."""
+    difference: Difference = ()
+    """How it differs from the client's own."""
 
 
 class Totals(msgspec.Struct):
@@ -112,6 +118,8 @@ class Projection:
         self._telemetry = installed_watch()
         self._expires_at = time.monotonic()
         """When to delete old conversations next."""
+        self._refused: WeakKeyDictionary[Conversation, Difference] = WeakKeyDictionary()
+        """Projections that a provider refused, of conversations that are open."""
         limit = options.limit
         more: dict[str, Any] = {"strategy": options.strategy, "actor": "proxy"}
         Conversation(limit=limit, **more)  # so that a bad option is reported now
@@ -157,10 +165,24 @@ class Projection:
         if self.options.is_dry_run:
             logger.info("dry run: %s bytes would go out as %s", f"{len(body):,}", f"{len(sent):,}")
             return Outgoing(body)
+        difference = _difference(fitted)
         with self._lock:
-            self.totals.rewritten += 1
-            self.totals.bytes_saved += len(body) - len(sent)
-        return Outgoing(sent, talk, is_changed=True, tokens=fitted.tokens)
+            is_refused = self._refused.get(talk) == difference
+            if not is_refused:
+                self.totals.rewritten += 1
+                self.totals.bytes_saved += len(body) - len(sent)
+        if is_refused:
+            self.failed(
+                "the provider refused what is left of it; the next sweep is tried", incoming
+            )
+            return Outgoing(body)
+        return Outgoing(sent, talk, is_changed=True, tokens=fitted.tokens, difference=difference)
+
+    def refused(self, outgoing: Outgoing) -> None:
+        """Note that a provider refused a body but not the client's own, so as not to try again."""
+        if outgoing.conversation is not None:
+            with self._lock:
+                self._refused[outgoing.conversation] = outgoing.difference
 
     def _expire_daily(self) -> None:
         """Delete old conversations once a day, in the background."""
@@ -248,3 +270,8 @@ class Projection:
     def close(self) -> None:
         """Close the store."""
         self.fit.close()
+
+
+def _difference(fitted: Fitted) -> Difference:
+    changed = (kept.key for kept in fitted.kept if kept.is_changed)
+    return fitted.passed - len(fitted.kept), *changed
