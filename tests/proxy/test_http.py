@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -215,3 +216,22 @@ def test_the_page_refuses_every_other_origin(running: Running, origin: str) -> N
         f"{running.url}/marksweep/api/heaps", headers={"host": host, "origin": origin}
     )
     assert asked.status_code == 403
+
+
+def test_the_page_of_a_container_is_found_under_the_names_it_was_given(
+    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = "x" * 20
+    monkeypatch.setenv("MARKSWEEP_TOKEN", token)
+    anywhere = ("--host", "0.0.0.0", "--allow-remote", "--allow-host", "box.example:8723")  # noqa: S104
+    with proxy(tmp_path, provider.url, *anywhere) as running:
+        port = running.url.rpartition(":")[2]
+        asked = {
+            host: running.client.get(
+                f"http://127.0.0.1:{port}/marksweep/api/heaps",
+                headers={"host": host, "authorization": f"Bearer {token}"},
+            )
+            for host in ("box.example:8723", "localhost:8723", "evil.example:8723")
+        }
+    assert [answer.status_code for answer in asked.values()] == [200, 200, 421]
+    assert "--allow-host evil.example:8723" in asked["evil.example:8723"].json()["error"]

@@ -54,6 +54,9 @@ request_options = options(
 @click.option("--forward-only", is_flag=True, help="Send requests unchanged, without reading them.")
 @click.option("--allow-remote", is_flag=True, help="Let other machines connect.")
 @click.option(
+    "--allow-host", "hosts", multiple=True, help="A Host header the page accepts, with port."
+)
+@click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False),
     help="JSON whose keys are the tokens of the page and of /metrics; read again on change.",
@@ -71,6 +74,7 @@ def proxy(
     rewrite_subscriptions: bool,
     keep_days: float,
     allow_remote: bool,
+    hosts: tuple[str, ...],
     token_file: str | None,
 ) -> None:
     """Run a proxy that makes the requests of any agent fit.
@@ -98,7 +102,9 @@ def proxy(
         keep_days=keep_days,
     )
     serve(
-        Listening(host=host, port=port, allows_others=allow_remote, token_file=token_file),
+        Listening(
+            host=host, port=port, hosts=hosts, allows_others=allow_remote, token_file=token_file
+        ),
         handling,
         Upstreams.read(upstream, routes),
         found.store.location,

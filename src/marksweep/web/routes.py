@@ -122,7 +122,8 @@ class Door:
         headers = request.headers
         host = headers.get("host", "")
         if host not in self._hosts and f"{_PORT.sub('', host)}:*" not in self._hosts:
-            return _said(421, f"this is not {host!r}. Open the address that was printed.")
+            advice = f"Open the printed address, or start the server with --allow-host {host}."
+            return _said(421, f"this is not {host!r}. {advice}")
         origin = headers.get("origin")
         site = headers.get("sec-fetch-site", "none")
         own = (None, f"http://{host}", f"https://{host}")
