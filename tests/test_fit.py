@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Event
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
@@ -198,6 +198,28 @@ def test_processes_that_take_turns_on_one_store_continue_each_others_conversatio
         assert fitted.conversation.overlap(history[:end]).known == end
         assert not validate([kept.message for kept in fitted.kept], "anthropic")
     assert len(workers[0].store.segments.workspaces()) == 1
+    for worker in workers:
+        worker.close()
+
+
+def test_processes_that_begin_conversations_at_once_choose_different_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number is part of the messages' ids, by which a model asks for what was swept."""
+    have_chosen, follow = Barrier(2), Conversation.follow
+
+    def follow_together(talk: Conversation, messages: Any) -> Any:
+        have_chosen.wait(20)
+        return follow(talk, messages)
+
+    monkeypatch.setattr(Conversation, "follow", follow_together)
+    workers = [Fit(3_000, store=tmp_path / "fit.db") for _ in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        begun = [
+            threads.submit(worker.follow, work(f"task {n}", 20)) for n, worker in enumerate(workers)
+        ]
+        names = [each.result().conversation.workspace for each in begun]
+    assert sorted(name.rpartition(":")[2] for name in names) == ["1", "2"]
     for worker in workers:
         worker.close()
 

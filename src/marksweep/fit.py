@@ -31,6 +31,8 @@ from marksweep.dialects.base import Json, plain
 from marksweep.dialects.history import LISTS
 from marksweep.errors import BadInput
 from marksweep.following import Kept, Overlap, digest, listed
+from marksweep.heaps.conversation import request_record
+from marksweep.model import utc_now
 from marksweep.stores.base import Query, Store
 from marksweep.stores.checkpoint import forget
 from marksweep.stores.memory import MemoryStore, store_of
@@ -177,12 +179,21 @@ class Fit:
             self._names |= dict.fromkeys(self._stored(group))
             found = self._ranked(group, messages, dialect)
         if not found:
-            first = f"{group}{self._next_number()}"
-            return self._opened(first, dialect) if state is None else self._copy(state, first)
+            return self._begun(group, dialect, state)
         overlap, talk = found[0]
-        if not overlap.loses_sweep:
-            return talk
-        return self._copy(talk.state(), f"{group}{self._next_number()}")
+        return self._begun(group, dialect, talk.state()) if overlap.loses_sweep else talk
+
+    def _begun(self, group: str, dialect: str, state: Json) -> Conversation:
+        """Begin a conversation, from a state if there is one.
+
+        It is in the store at once, so that no other process takes the same number.
+        """
+        with self.store.lock(PREFIX):
+            name = f"{group}{self._next_number()}"
+            if state is not None:
+                return self._hold(Conversation.from_state(state, **self._place(name)))
+            self.store.segments.write(name, put=[request_record(name, utc_now())])
+        return self._opened(name, dialect)
 
     def _ranked(
         self, group: str, messages: Json, dialect: str
@@ -195,9 +206,6 @@ class Fit:
 
     def _stored(self, group: str) -> list[str]:
         return [name for name in self.store.segments.workspaces() if name.startswith(group)]
-
-    def _copy(self, state: Json, name: str) -> Conversation:
-        return self._hold(Conversation.from_state(state, **self._place(name)))
 
     def _place(self, name: str) -> dict[str, Any]:
         """Return the arguments of the conversation of that name."""

@@ -71,6 +71,17 @@ KEPT = "keep"
 """`pinned_by` of messages that the host keeps."""
 
 
+def request_record(workspace: str, now: datetime, record: str = "") -> Segment:
+    """Make the stored record of a request; an empty one only makes the workspace exist."""
+    return Segment(
+        segment_id=LAST_REQUEST,
+        type=LAST_REQUEST,
+        created_at=now,
+        raw=record,
+        project_id=workspace,
+    )
+
+
 class ReadMessage(msgspec.Struct, gc=False):
     """A message in memory, with what its segment stores of it: other content, another message."""
 
@@ -209,15 +220,8 @@ class ConversationHeap(SegmentHeap):
 
     def record_request(self, record: str, now: datetime) -> None:
         """Store a record of the request that is about to be sent, in place of the last one."""
-        segment = Segment(
-            segment_id=LAST_REQUEST,
-            type=LAST_REQUEST,
-            created_at=now,
-            raw=record,
-            project_id=self.workspace,
-        )
-        with self._editing():
-            super()._write(put=[segment])  # No message changes, so their line stays.
+        with self._editing():  # No message changes, so their line stays.
+            super()._write(put=[request_record(self.workspace, now, record)])
 
     def declare(self, message_id: str, policy: GCPolicy, tag: str) -> None:
         """Set the policy of a live message, and store why; what is locked stays locked."""
