@@ -66,10 +66,11 @@ class SearchContract(OnStore):
 
     def test_what_was_superseded_shows_only_as_of_then(self, store: GraphStore) -> None:
         old, new = note("w", "the port is 80"), note("w", "the port is 8080", at=later(days=2))
-        store.put("w", [old, new])
-        ids = [old.memory.memory_id, new.memory.memory_id, "unknown"]
-        assert store.supersede("w", ids, new.memory.memory_id, later(days=2)) == 1
-        assert store.supersede("w", ids, "another", later(days=3)) == 1  # the new one; not twice
+        third = note("w", "there is none", at=later(days=3))
+        ids = (old.memory.memory_id, new.memory.memory_id, "unknown")
+        store.put("w", [old])
+        for each in (new, third):  # the third replaces the new one; the old one already was
+            store.put("w", [msgspec.structs.replace(each, replaces=ids)])
         assert found(store, "w", "port") == []
         then = store.search("w", GraphQuery(words="port", as_of=later(days=1)))
         assert [hit.memory.text for hit in then] == ["the port is 80"]

@@ -218,6 +218,17 @@ def test_a_pinned_note_stays(session: Session) -> None:
     assert "pinned" in gone.left[0]
 
 
+def test_remembering_replacing_and_pinning_is_one_write(session: Session) -> None:
+    old = session.memory.remember("The port is 80").memory_id
+    graph = session.graph.graph
+    before = graph.version("default")
+    new = session.memory.remember("The port is 8080", replaces=[old], pinned=True).memory_id
+    assert graph.version("default") == before + 1  # so a kill leaves neither both valid nor no pin
+    (was, now) = (record.memory for record in graph.fetch("default", [old, new]))
+    assert (was.superseded_by, was.superseded_at) == (new, now.created_at)
+    assert (now.pinned, now.pinned_by) == (True, "agent")
+
+
 def test_excerpts_keep_all_answers_within_the_bound(session: Session) -> None:
     for number in range(5):
         filler = "\n".join(f"filler line {number} {n} about nothing" for n in range(300))

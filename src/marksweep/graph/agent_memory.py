@@ -165,10 +165,9 @@ class AgentMemory:
             source=AGENT,
             replaces=replaces,
             ttl=life,
+            pinned_by=AGENT if pinned else "",
             workspace_id=self._workspace,
         )
-        if pinned:
-            self._memory.pin([kept.memory_id], by=AGENT, workspace_id=self._workspace)
         gone = {kept.memory_id, *replaces}
         return Remembered(
             memory_id=kept.memory_id,

@@ -149,10 +149,12 @@ class KnowledgeGraph:
         metadata: dict[str, nouns.Scalar] | None = None,
         replaces: Sequence[str] = (),
         ttl: timedelta | None = None,
+        pinned_by: str = "",
         workspace_id: str = DEFAULT_WORKSPACE,
     ) -> Memory:
         """Remember a text, with a time to live if given. A source's equal texts are stored once.
 
+        `pinned_by` pins it, and says who did so and why. All is one write.
         Without tags or metadata, those of the known text stay. Notes that it replaces stop being
         valid now: searches find them only as of earlier times. A text that was valid once and is
         remembered again becomes a new memory, so that its earlier times stay known.
@@ -168,10 +170,9 @@ class KnowledgeGraph:
             metadata=metadata or (known.metadata if known else None),
             ttl=ttl,
             after=after,
+            pinned_by=pinned_by,
         )
-        self.graph.put(workspace_id, [record])
-        if replaces:
-            self.graph.supersede(workspace_id, replaces, record.memory.memory_id, self.now())
+        self.graph.put(workspace_id, [msgspec.structs.replace(record, replaces=tuple(replaces))])
         return record.memory
 
     def search_memory(

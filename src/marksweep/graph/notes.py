@@ -78,6 +78,7 @@ def note_record(
     metadata: dict[str, Scalar] | None = None,
     ttl: timedelta | None = None,
     after: str = "",
+    pinned_by: str = "",
 ) -> Record:
     """Make a note's memory, chunks, entities and mentions; `after` as in `note_memory_id`."""
     if not text.strip():
@@ -98,6 +99,8 @@ def note_record(
         tags=tuple(tags),
         metadata=metadata or {},
         last_seen_at=now,
+        pinned=bool(pinned_by),
+        pinned_by=pinned_by,
         expires_at=None if ttl is None else now + ttl,
     )
     chunks = chunks_of(workspace_id, memory.memory_id, tuple(cut(text)))

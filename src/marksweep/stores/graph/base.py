@@ -292,7 +292,8 @@ class GraphStore(Leases, Protocol):
         """Write memories with their chunks and entities, replacing what each had; all or nothing.
 
         Stale and soft-deleted rows become live again. An existing memory keeps its creation and
-        read times and its pin. Entities that only the replaced chunks mentioned are deleted.
+        read times and its pin. Entities that only the replaced chunks mentioned are deleted. Notes
+        that a record replaces are superseded by its memory, unless they already were.
         """
         ...
 
@@ -340,13 +341,6 @@ class GraphStore(Leases, Protocol):
         self, workspace_id: str, names: Sequence[str], limit: int
     ) -> tuple[Definition, ...]:
         """Fetch where live chunks define symbols with these names, whole or last part."""
-        ...
-
-    def supersede(self, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime) -> int:
-        """Mark memories as no longer valid, replaced by `by`; return how many.
-
-        Memories that were already superseded do not change.
-        """
         ...
 
     def entities(self, workspace_id: str) -> tuple[nouns.Entity, ...]:

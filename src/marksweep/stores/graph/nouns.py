@@ -179,6 +179,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     moved_from: str = ""
     """The id of the memory that this one replaces under a new path. It is removed in the same step;
     its pin, tags, creation and read times are carried over."""
+    replaces: tuple[str, ...] = ()
+    """Ids of the notes that this one replaces: in the same step, those that are valid stop being so
+    when it is created."""
 
     def found_by(self) -> Iterator[tuple[Chunk, str]]:
         """Return each chunk with its words, '' if unknown."""

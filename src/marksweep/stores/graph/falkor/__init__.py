@@ -77,7 +77,6 @@ class FalkorGraphStore:
     pin = _method(writing.pin)
     unpin = _method(writing.unpin)
     touch = _method(writing.touch)
-    supersede = _method(writing.supersede)
     begin_run = _method(writing.begin_run)
     stamp = _method(writing.stamp)
     finish_run = _method(writing.finish_run)

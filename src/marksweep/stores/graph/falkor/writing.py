@@ -37,6 +37,7 @@ def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> None:
         (cypher.DROP_CHUNKS_OF, {"ids": replaced}),
         (cypher.DROP_RELATIONS_OF, {"ids": replaced}),
         (cypher.PUT_MEMORIES, {"rows": [memory_cells(record.memory) for record in records]}),
+        *(_superseding(record) for record in records),
         (cypher.CARRY_OVER, {"rows": moved}),
         (cypher.DROP_MEMORIES, {"ids": [old for old, _ in moved]}),
         (
@@ -52,6 +53,12 @@ def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> None:
     ]
     drop: Step = (cypher.DROP_UNMENTIONED, {"ids": [row[0] for row in let_go]})
     db.write(workspace_id, *worthwhile(steps), *SETTLING, *worthwhile([drop]))
+
+
+def _superseding(record: Record) -> Step:
+    """Return the step that ends the validity of the notes that a record replaces."""
+    by, at = plain(record.memory.memory_id), microseconds(record.memory.created_at)
+    return cypher.SUPERSEDE, {"ids": [plain(e) for e in record.replaces], "by": by, "at": at}
 
 
 def copy(db: Connection, workspace_id: str, copies: Sequence[Copy]) -> tuple[str, ...]:
@@ -184,13 +191,6 @@ def pin(db: Connection, workspace_id: str, memory_ids: Sequence[str], by: str) -
 def unpin(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
     """Remove pins."""
     return _mark(db, workspace_id, memory_ids, cypher.UNPIN)
-
-
-def supersede(
-    db: Connection, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime
-) -> int:
-    """Mark memories as no longer valid."""
-    return _mark(db, workspace_id, memory_ids, cypher.SUPERSEDE, by=plain(by), at=microseconds(at))
 
 
 def touch(db: Connection, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:

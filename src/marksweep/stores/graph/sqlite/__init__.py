@@ -70,7 +70,6 @@ class SqliteGraphStore:
     pin = _in(Database.writing, writing.pin)
     unpin = _in(Database.writing, writing.unpin)
     touch = _in(Database.writing, writing.touch)
-    supersede = _in(Database.writing, writing.supersede)
     begin_run = _in(Database.writing, runs.begin_run)
     stamp = _in(Database.writing, runs.stamp)
     finish_run = _in(Database.writing, runs.finish_run)

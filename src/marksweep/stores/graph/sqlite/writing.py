@@ -48,6 +48,10 @@ def put(db: sqlite3.Connection, workspace_id: str, records: Sequence[Record]) ->
     records = checked(workspace_id, records)
     change = Change(db, workspace_id)
     memories = put_memories(change, (record.memory for record in records))
+    for record in records:
+        if record.replaces:
+            by, at = plain(record.memory.memory_id), microseconds(record.memory.created_at)
+            change.run(sql.SUPERSEDE, ids=record.replaces, by=by, at=at)
     let_go = _replace(change, memories) | _move(change, records)
     placed = [
         Placed(chunk, memories[record.memory.memory_id], record.memory, words)
@@ -260,14 +264,6 @@ def pin(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], by
 def unpin(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
     """Remove pins."""
     return Change(db, workspace_id).run(sql.UNPIN, ids=memory_ids).rowcount
-
-
-def supersede(
-    db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime
-) -> int:
-    """Mark memories as no longer valid."""
-    change = Change(db, workspace_id)
-    return change.run(sql.SUPERSEDE, ids=memory_ids, by=plain(by), at=microseconds(at)).rowcount
 
 
 def touch(
