@@ -209,6 +209,27 @@ class PruneMemoryContract(OnWorld):
         (found,) = memory.search_memory("port", workspace_id="w").hits
         assert found.memory.memory_id == again.memory_id
 
+    def test_a_text_whose_first_memory_was_purged_is_still_known(self, world: World) -> None:
+        memory = world.memory
+        first = memory.add_memory("The port is 80", workspace_id="w")
+        world.clock.wait(days=1)
+        other = memory.add_memory("There is none", replaces=[first.memory_id], workspace_id="w")
+        world.clock.wait(days=1)
+        again = memory.add_memory(
+            "The port is 80", replaces=[other.memory_id], workspace_id="w", tags=["ops"]
+        )
+        memory.forget([first.memory_id], workspace_id="w")
+        world.clock.wait(days=100)
+        assert memory.purge(workspace_id="w").gone.memories == (first.memory_id,)
+        known = memory.add_memory("The port is 80", workspace_id="w")
+        assert (known.memory_id, known.tags) == (again.memory_id, ("ops",))
+        world.clock.wait(days=1)
+        memory.add_memory("It is closed", replaces=[again.memory_id], workspace_id="w")
+        new = memory.add_memory("The port is 80", workspace_id="w").memory_id
+        assert new not in (first.memory_id, again.memory_id)
+        memory.forget([new], workspace_id="w")
+        assert memory.add_memory("The port is 80", workspace_id="w").memory_id == new
+
     def test_of_equal_notes_the_one_that_lives_longest_is_kept(self, world: World) -> None:
         memory = world.with_settings(MemorySettings(ttl={"chat": timedelta(days=30)}))
         short = memory.add_memory("Same words", ttl=timedelta(days=2), workspace_id="w")

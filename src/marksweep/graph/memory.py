@@ -160,7 +160,7 @@ class KnowledgeGraph:
         remembered again becomes a new memory, so that its earlier times stay known.
         """
         check_replaceable(self.graph, workspace_id, replaces)
-        known, after = known_note(self.graph, workspace_id, source, text, self.now())
+        known, memory_id = known_note(self.graph, workspace_id, source, text, self.now())
         record = note_record(
             workspace_id,
             text,
@@ -169,8 +169,8 @@ class KnowledgeGraph:
             tags=tags or (known.tags if known else ()),
             metadata=metadata or (known.metadata if known else None),
             ttl=ttl,
-            after=after,
             pinned_by=pinned_by,
+            memory_id=memory_id,
         )
         self.graph.put(workspace_id, [msgspec.structs.replace(record, replaces=tuple(replaces))])
         return record.memory

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from marksweep.errors import BadInput, NotFound
 from marksweep.graph.extract import extract
-from marksweep.stores.graph.base import GraphStore, Nodes
+from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.nouns import (
     CODE_INDEXER,
     Entity,
@@ -23,6 +23,7 @@ from marksweep.stores.graph.nouns import (
     hash_content,
     note_memory_id,
 )
+from marksweep.stores.graph.rows import plain
 
 MAX_TTL = 100_000
 """Numbers from here on are not accepted: they exceed the calendar, or are mistakes."""
@@ -77,10 +78,10 @@ def note_record(
     tags: Sequence[str] = (),
     metadata: dict[str, Scalar] | None = None,
     ttl: timedelta | None = None,
-    after: str = "",
     pinned_by: str = "",
+    memory_id: str = "",
 ) -> Record:
-    """Make a note's memory, chunks, entities and mentions; `after` as in `note_memory_id`."""
+    """Make a note's memory, chunks, entities and mentions; without an id, as a new text."""
     if not text.strip():
         raise BadInput("the text of a memory is empty; expected something to remember.")
     if source == CODE_INDEXER:
@@ -88,7 +89,7 @@ def note_record(
     if ttl is not None and ttl <= timedelta():
         raise BadInput(f"ttl is {ttl}; expected a time to live longer than zero.")
     memory = Memory(
-        memory_id=note_memory_id(workspace_id, source, text, after),
+        memory_id=memory_id or note_memory_id(workspace_id, source, text),
         workspace_id=workspace_id,
         source=source,
         created_at=now,
@@ -121,30 +122,30 @@ def note_record(
     )
 
 
-def memories_of(graph: GraphStore, workspace_id: str, source: str, text: str) -> Iterator[Memory]:
-    """Yield the memories of a source's text, oldest first: one for each time it became valid."""
-    after = ""
-    while True:
-        after = note_memory_id(workspace_id, source, text, after)
-        found = graph.find(workspace_id, Nodes((after,)))
-        if not found:
-            return
-        yield from (each for each in found if isinstance(each, Memory))
+def memories_of(graph: GraphStore, workspace_id: str, source: str, text: str) -> tuple[Memory, ...]:
+    """Return the memories of a source's text, oldest first: one for each time it became valid."""
+    found = graph.notes(workspace_id, source, same_words(text))
+    return tuple(each for each in found if each.text == plain(text))
 
 
 def known_note(
     graph: GraphStore, workspace_id: str, source: str, text: str, now: datetime
 ) -> tuple[Memory | None, str]:
-    """Return the valid memory of a text, and the id of the one before it, which is not valid now.
+    """Return the valid memory of a text, if there is one, and the id to remember the text under.
 
-    A memory is valid once: a text that was replaced or has expired gets another one.
+    A memory is valid once: a text that was replaced or has expired gets another one. A valid one
+    that was forgotten is restored.
     """
-    after = ""
-    for memory in memories_of(graph, workspace_id, source, text):
-        if memory.valid_until is None or memory.valid_until > now:
-            return (memory if memory.deleted_at is None else None), after
-        after = memory.memory_id
-    return None, after
+    lives = memories_of(graph, workspace_id, source, text)
+    valid = [each for each in lives if each.valid_until is None or each.valid_until > now]
+    shown = next((each for each in valid if each.deleted_at is None), None)
+    if valid:
+        return shown, (shown or valid[0]).memory_id
+    known = {each.memory_id for each in lives}
+    memory_id = note_memory_id(workspace_id, source, text, lives[-1].memory_id if lives else "")
+    while memory_id in known:
+        memory_id = note_memory_id(workspace_id, source, text, memory_id)
+    return None, memory_id
 
 
 def check_replaceable(graph: GraphStore, workspace_id: str, memory_ids: Sequence[str]) -> None:

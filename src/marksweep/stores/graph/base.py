@@ -322,6 +322,10 @@ class GraphStore(Leases, Protocol):
         """Fetch nodes by id in any state; unknown ids are omitted."""
         ...
 
+    def notes(self, workspace_id: str, source: str, content_hash: str) -> tuple[Memory, ...]:
+        """Fetch a source's notes with this content hash in any state, oldest first."""
+        ...
+
     def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
         """Find chunks of live memories, best first; without words, newest memory first.
 

@@ -23,6 +23,7 @@ class Statements(Protocol):
 
     VERSION: str
     MEMORIES: str
+    NOTES: str
     CHUNKS_BY_ID: str
     CHUNKS_OF_MEMORIES: str
     ENTITIES_BY_ID: str
@@ -125,6 +126,15 @@ def find(
         by_id = {str(row[0]): read(workspace_id, row) for row in there}
         found += [by_id[each] for each in ids if each in by_id]
     return tuple(found)
+
+
+def notes(
+    db: Reader, workspace_id: str, source: str, content_hash: str
+) -> tuple[nouns.Memory, ...]:
+    """Fetch a source's notes with this content hash."""
+    given = {"source": plain(source), "content_hash": content_hash}
+    found = _read(db, workspace_id, db.statements.NOTES, **given)
+    return tuple(rows.memory_of(workspace_id, row) for row in found)
 
 
 def links(

@@ -59,6 +59,7 @@ class FalkorGraphStore:
 
     fetch = _method(reading.fetch)
     find = _method(reading.find)
+    notes = _method(reading.notes)
     links = _method(reading.links)
     definitions = _method(reading.definitions)
     entities = _method(reading.entities)

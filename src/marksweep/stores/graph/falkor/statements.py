@@ -88,7 +88,14 @@ INDEXES = (
     *(
         f"CREATE INDEX FOR (n:{label}) ON (n.{column})"
         for label, columns in {
-            "Memory": ("id", "deleted_at", "repository", "file_path", "created_at"),
+            "Memory": (
+                "id",
+                "deleted_at",
+                "repository",
+                "file_path",
+                "created_at",
+                "content_hash",
+            ),
             "Chunk": ("id", "memory_id", "deleted_at", "bare"),
             "Entity": ("id", "name", "deleted_at", "bare"),
             "Run": ("id",),
@@ -259,6 +266,9 @@ SET l.lines = coalesce(l.lines, r.lines)""",
 # Fetching
 
 MEMORIES = f"UNWIND $ids AS i MATCH (m:Memory {{id: i}}) RETURN {_MEMORY}"
+NOTES = f"""
+MATCH (m:Memory {{content_hash: $content_hash}}) WHERE m.source = $source
+RETURN {_MEMORY} ORDER BY m.created_at, m.id"""
 CHUNKS_BY_ID = f"UNWIND $ids AS i MATCH (c:Chunk {{id: i}}) RETURN {_CHUNK}"
 CHUNKS_OF_MEMORIES = (
     f"UNWIND $ids AS i MATCH (:Memory {{id: i}})-[:HAS_CHUNK]->(c:Chunk) RETURN {_CHUNK}"

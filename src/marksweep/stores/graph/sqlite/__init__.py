@@ -49,6 +49,7 @@ class SqliteGraphStore:
 
     fetch = _in(Database.snapshot, reading.fetch)
     find = _in(Database.snapshot, reading.find)
+    notes = _in(Database.snapshot, reading.notes)
     links = _in(Database.snapshot, reading.links)
     definitions = _in(Database.snapshot, reading.definitions)
     entities = _in(Database.snapshot, reading.entities)

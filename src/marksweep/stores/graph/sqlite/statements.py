@@ -201,6 +201,10 @@ CROSS JOIN entity e ON e.key = n.entity_key"""
 _MENTIONED_IN = f"""
 json_each(:ids) p CROSS JOIN chunk c ON c.ws = :ws AND c.id = p.value {_MENTIONED}"""
 MEMORIES = f"SELECT {_MEMORY} FROM memory m WHERE m.ws = :ws AND m.id IN {_PICKED}"
+NOTES = f"""
+SELECT {_MEMORY} FROM memory m
+WHERE m.ws = :ws AND m.repository = '' AND m.source = :source AND m.content_hash = :content_hash
+ORDER BY m.created_at, m.id"""
 CHUNKS_OF_MEMORIES = f"""
 SELECT {_CHUNK} FROM {_CHUNKS_OF} CROSS JOIN chunk_text t ON t.key = c.text_key
 ORDER BY c.position, c.id"""
