@@ -9,11 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from marksweep import KnowledgeGraph, Segments, Settings
+from marksweep.model import utc_now
 from marksweep.settings import Memory, Store
 from marksweep.stores.files import exposed
 
@@ -91,6 +93,21 @@ def test_no_file_holds_what_was_forgotten_everywhere(tmp_path: Path, settings: S
     memory.close()
     assert files_with_secret(tmp_path) == []
     assert exposed(tmp_path / ".marksweep") == ()
+
+
+def test_backups_lose_the_earlier_memories_of_a_text_too(
+    tmp_path: Path, settings: Settings
+) -> None:
+    memory = KnowledgeGraph.open(tmp_path, settings=settings)
+    first = memory.add_memory(f"{TELLTALE} beetles eat wood")
+    other = memory.add_memory("Nothing eats wood", replaces=[first.memory_id])
+    again = memory.add_memory(first.text, replaces=[other.memory_id])
+    memory.forget([first.memory_id])
+    memory.now = lambda: utc_now() + timedelta(days=100)
+    memory.purge()
+    memory.forget([again.memory_id], everywhere=True)
+    memory.close()
+    assert files_with_secret(tmp_path) == []
 
 
 def test_what_a_reader_keeps_goes_when_the_graph_is_opened_next(

@@ -6,7 +6,7 @@ A backup is a file with a line for each node and edge.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -21,6 +21,10 @@ FORMAT_VERSION = 1
 
 BATCH = 2000
 """Items read or written at a time."""
+
+
+Note = tuple[str, str]
+"""The source and the text of a note."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,10 +103,16 @@ def load_backup(store: GraphStore, backup: Backup, workspace_id: str) -> tuple[s
     return tuple(memories)
 
 
-def erase_from_backup(path: Path, memory_ids: Sequence[str], chunk_ids: Sequence[str]) -> int:
-    """Rewrite a backup without some memories and what only they hold; count what was removed."""
+def erase_from_backup(
+    path: Path, memory_ids: Sequence[str], chunk_ids: Sequence[str], notes: Collection[Note]
+) -> int:
+    """Rewrite a backup without some memories and what only they hold; count what was removed.
+
+    Memories of the same notes are removed whatever their ids: a text gets another one each time it
+    becomes valid, and the earlier ones may be left in backups only.
+    """
     backup = check_backup(path)
-    doomed = _Doomed(read_backup(path), memory_ids, chunk_ids)
+    doomed = _Doomed(read_backup(path), memory_ids, chunk_ids, notes)
     if not any(doomed.names(item) for item in read_backup(path)):
         return 0
     with FORMAT.writing(path, FORMAT.header(path)) as writer:
@@ -116,12 +126,18 @@ class _Doomed:
     """What must be removed from a backup along with some memories."""
 
     def __init__(
-        self, items: Iterator[Item], memory_ids: Sequence[str], chunk_ids: Sequence[str]
+        self,
+        items: Iterator[Item],
+        memory_ids: Sequence[str],
+        chunk_ids: Sequence[str],
+        notes: Collection[Note],
     ) -> None:
         self._memories, self._chunks = set(memory_ids), set(chunk_ids)
         mentions: list[Mention] = []
         for item in items:
-            if isinstance(item, Chunk) and item.memory_id in self._memories:
+            if isinstance(item, Memory) and (item.source, item.text) in notes:
+                self._memories.add(item.memory_id)
+            elif isinstance(item, Chunk) and item.memory_id in self._memories:
                 self._chunks.add(item.chunk_id)
             elif isinstance(item, Mention):
                 mentions.append(item)

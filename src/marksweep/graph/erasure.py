@@ -12,7 +12,7 @@ from marksweep.collector import Collector
 from marksweep.core.plan import plan_from
 from marksweep.core.strategy import Proposal
 from marksweep.errors import MarksweepError
-from marksweep.graph.backup import backups_in, erase_from_backup, halves_in
+from marksweep.graph.backup import Note, backups_in, erase_from_backup, halves_in
 from marksweep.graph.pruning import counted
 from marksweep.heaps.graph import GraphHeap, NamedUnits, journal_name, nodes_of, ref, refs_of
 from marksweep.heaps.restoring import remove_all
@@ -119,7 +119,8 @@ class Eraser:
             gone = self._graph.remove(workspace_id, memory_ids)
             stashed = self._erase_stash(workspace_id, memory_ids)
             self._redact(workspace_id, memory_ids, stashed, refs_of(gone))
-            erased, damaged = self._erase_backups(memory_ids, chunks)
+            notes = {(r.memory.source, r.memory.text) for r in records if r.memory.text}
+            erased, damaged = self._erase_backups(memory_ids, chunks, notes)
             elsewhere = set(memory_ids).difference(found) if stashed or erased else ()
             along = Nodes(memories=tuple(sorted(elsewhere)), entities=gone.entities)
             if len(along):
@@ -156,13 +157,13 @@ class Eraser:
         self._store.journal.redact(workspace_id, [*memory_ids, *segment_ids])
 
     def _erase_backups(
-        self, memory_ids: Sequence[str], chunk_ids: Sequence[str]
+        self, memory_ids: Sequence[str], chunk_ids: Sequence[str], notes: Collection[Note]
     ) -> tuple[int, list[str]]:
         erased = 0
         unreadable = []
         for path in backups_in(self._backups):
             try:
-                erased += erase_from_backup(path, memory_ids, chunk_ids)
+                erased += erase_from_backup(path, memory_ids, chunk_ids, notes)
             except (OSError, MarksweepError) as error:
                 unreadable.append(f"the backup {path}: {error}")
         return erased, unreadable
