@@ -27,8 +27,8 @@ import msgspec
 
 from marksweep.conversation import Conversation
 from marksweep.dialects import detect
-from marksweep.dialects.base import Json, plain
-from marksweep.dialects.history import LISTS
+from marksweep.dialects.base import Json
+from marksweep.dialects.history import LISTS, objects_in
 from marksweep.errors import BadInput
 from marksweep.following import Kept, Overlap, digest, listed
 from marksweep.heaps.conversation import request_record
@@ -284,8 +284,7 @@ def _hashed(data: bytes) -> str:
 
 
 def _instructs(value: Json) -> bool:
-    said = plain(value)
-    return isinstance(said, dict) and said.get("role") in INSTRUCTIONS
+    return any(said.get("role") in INSTRUCTIONS for said in objects_in([value]))
 
 
 def _number(workspace: str) -> int:

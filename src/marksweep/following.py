@@ -300,8 +300,14 @@ class Follower:
 
 
 def digest(value: Json) -> bytes:
-    """Digest a message into sixteen bytes: equal with and without cache marks."""
-    said = plain(value)
+    """Digest a message into sixteen bytes: equal with and without cache marks.
+
+    What cannot be read gets none, which equals no digest of a message.
+    """
+    try:
+        said = plain(value)
+    except Unreadable:
+        return b""
     data = spelled(said)
     if _MARK in data:
         said = unmarked(said)

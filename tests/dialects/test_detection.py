@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import pytest
 
-from marksweep import Conversation, tidy
+from marksweep import Conversation, Fit, tidy
 from marksweep.dialects import detect, dialect_named, read, repair, validate, write
 from marksweep.errors import BadInput, UnknownName, UnreadableWarning
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
@@ -112,6 +113,59 @@ def test_objects_of_an_sdk_are_read_too() -> None:
     assert validate(messages) == []
     blocks = [Model(type="tool_use", id="a", name="f", input={})]
     assert validate([messages[0], {"role": "assistant", "content": blocks}], "anthropic") == []
+
+
+def test_objects_of_an_sdk_are_read_at_any_depth_and_come_back_as_json() -> None:
+    said = Model(type="text", text="what a server of tools answered")
+    result = {"type": "tool_result", "tool_use_id": "a", "content": (said,)}
+    messages = [
+        {"role": "user", "content": "hi", "at": datetime(2026, 6, 1, tzinfo=UTC)},
+        {"role": "assistant", "content": [Model(type="tool_use", id="a", name="f", input={})]},
+        {"role": "user", "content": [result]},
+    ]
+    talk = Conversation(limit=100_000)
+    talk.extend(messages)
+    assert talk.messages[0]["at"] == "2026-06-01T00:00:00Z"
+    assert talk.messages[2]["content"][0]["content"] == [said.fields]
+    assert [kept.message for kept in Conversation(limit=100_000).follow(messages)] == messages
+    again = Conversation.from_state(talk.state(), limit=100_000)
+    assert again.messages == talk.messages
+
+
+def test_bytes_are_read_as_base64_and_come_back_so_after_a_restart() -> None:
+    blob = {"mime_type": "audio/wav", "data": bytes(90_000)}
+    talk = Conversation(limit=100_000)
+    talk.extend([{"role": "user", "parts": [{"inline_data": blob}]}])
+    assert talk.messages[0]["parts"][0]["inline_data"]["data"] == "AAAA" * 30_000
+    assert talk.tokens > 120_000 // 32
+    assert Conversation.from_state(talk.state(), limit=100_000).messages == talk.messages
+
+
+def deeply(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("odd", [object(), deeply(2_000)], ids=["an object", "nested too deeply"])
+def test_a_message_that_is_not_json_is_skipped_and_stays_in_place(odd: Any) -> None:
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "hello", "odd": odd},
+        {"role": "user", "content": "bye"},
+    ]
+    with pytest.warns(UnreadableWarning, match="1 of 3"):
+        assert tidy(messages, limit=1) == messages
+    talk = Conversation(limit=100_000)
+    with pytest.warns(UnreadableWarning, match="1 of 3"):
+        kept = talk.follow(messages)
+    assert [each.message for each in kept] == messages
+    assert [each.message for each in talk.follow(messages)] == messages
+    with pytest.raises(BadInput, match="none of 1"):
+        Conversation(limit=100_000).extend(messages[1:2])
+    with pytest.warns(UnreadableWarning, match="1 of 3"):
+        assert Fit(limit=100_000)(messages) == messages
 
 
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini"])

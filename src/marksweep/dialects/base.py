@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -161,26 +161,38 @@ def composed(dialect: Dialect, role: Role, parts: Sequence[Part], message_id: st
     return [message_of(dialect, raw, name) for raw, name in zip(raws, ids, strict=True)]
 
 
-def plain(value: Json) -> Json:
-    """Return plain data for an SDK's object; plain data is returned unchanged."""
-    if isinstance(value, dict):
-        if any(_is_model(item) for item in value.values()):
-            return {key: plain(item) for key, item in value.items()}
+MAX_DEPTH = 200
+"""Levels of a message beyond which it is not read. No provider nests that deep, and every level
+takes one of the interpreter's, of which a thousand are all."""
+
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+
+
+def plain(value: Json, depth: int = 0) -> Json:
+    """Return JSON data for what an SDK or a program has, such as models or bytes inside dicts.
+
+    JSON data is returned unchanged. Unreadable if it has no form in JSON.
+    """
+    if type(value) in _ATOMS:
         return value
-    if isinstance(value, list):
-        return [plain(item) for item in value] if any(map(_is_model, value)) else value
+    if depth > MAX_DEPTH:
+        raise Unreadable(f"it is nested more than {MAX_DEPTH} levels deep")
+    if isinstance(value, dict):
+        changed = {
+            key: new
+            for key, item in value.items()
+            if type(item) not in _ATOMS and (new := plain(item, depth + 1)) is not item
+        }
+        return {**value, **changed} if changed else value
+    if isinstance(value, list | tuple):
+        items = [item if type(item) in _ATOMS else plain(item, depth + 1) for item in value]
+        return value if isinstance(value, list) and all(map(is_, items, value)) else items
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", exclude_unset=True)
-    return value
-
-
-def _is_model(value: Json) -> bool:
-    """Whether it, or something directly inside it, must be converted to plain data."""
-    if isinstance(value, list):
-        return any(
-            not isinstance(item, dict | str) and hasattr(item, "model_dump") for item in value
-        )
-    return not isinstance(value, str | dict) and hasattr(value, "model_dump")
+    try:
+        return msgspec.to_builtins(value)
+    except (TypeError, RecursionError):
+        raise Unreadable(f"a {type(value).__name__} in it has no form in JSON") from None
 
 
 NO_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -142,8 +142,19 @@ def advice_on(values: Iterable[Json]) -> str:
     return f"Pass dialect=, one of {', '.join(DIALECTS)}."
 
 
-def _is_plain(m: Json) -> bool:
-    return isinstance(m, dict) and isinstance(m.get("role"), str) and "content" in m
+def _is_plain(m: dict[str, Json]) -> bool:
+    return isinstance(m.get("role"), str) and "content" in m
+
+
+def objects_in(values: Iterable[Json]) -> Iterator[dict[str, Json]]:
+    """Return those of the values that are JSON objects."""
+    for value in values:
+        try:
+            said = plain(value)
+        except Unreadable:
+            continue
+        if isinstance(said, dict):
+            yield said
 
 
 def detect(messages: Sequence[Json] | dict[str, Json]) -> str:
@@ -161,14 +172,14 @@ def detect(messages: Sequence[Json] | dict[str, Json]) -> str:
     found = marks_in(messages)
     if found and (len(found) == 1 or found[0] in TRANSCRIPTS):
         return found[0]
-    if not found and (not messages or any(map(_is_plain, map(plain, messages)))):
+    if not found and (not messages or any(map(_is_plain, objects_in(messages)))):
         return OPENAI_CHAT.name
     raise BadInput(_puzzled(found, messages))
 
 
 def marks_in(messages: Sequence[Json]) -> list[str]:
     """Name the dialects of which a history has marks; plain text has none."""
-    seen = [m for m in map(plain, messages) if isinstance(m, dict)]
+    seen = list(objects_in(messages))
     return [dialect.name for dialect, is_it, _ in MARKS if any(map(is_it, seen))]
 
 
