@@ -4,7 +4,7 @@ from typing import Any
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
 from marksweep.dialects.rulebook import NO_RESULT, Answers, all_after, each_run, separately
-from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from tests.dialects.masked import with_text
 from tests.dialects.units import units
 
@@ -39,6 +39,7 @@ def test_every_kind_of_item_is_understood_or_kept() -> None:
                 {"type": "input_text", "text": "look"},
                 {"type": "input_image", "image_url": "https://x/y.png"},
                 {"type": "input_file", "file_id": "file-1"},
+                {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
             ],
         },
         {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "hm"}]},
@@ -50,6 +51,7 @@ def test_every_kind_of_item_is_understood_or_kept() -> None:
     ]
     history = read(items)
     assert history.dialect == "openai_responses"
+    assert history.messages[1].parts[3].inline_data == InlineData("audio/wav", "AAAA")
     assert history.messages[2].parts[0].thought == "hm"
     assert history.messages[4].function_calls == (FunctionCall("c", "grep", "x"),)
     assert history.messages[7].parts == (Part(raw=items[7]),)

@@ -38,7 +38,7 @@ DIALECTS: dict[str, Dialect] = {
 }
 
 ANTHROPIC_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "document"}
-CHAT_BLOCKS = {"image_url", "input_audio", "file"}
+CHAT_BLOCKS = {"image_url", "file"}
 RESPONSES_BLOCKS = {"input_text", "output_text", "input_image", "input_file"}
 RESPONSES_ITEMS = {"message", "reasoning", "item_reference", "compaction", *CALLS, *OUTPUTS}
 RESPONSES_ENDINGS = ("_call", "_call_output", "_search_output")

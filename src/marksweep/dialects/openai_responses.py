@@ -193,8 +193,10 @@ def _part(block: dict[str, Json]) -> Part:
     if kind == "input_file":
         held = word(block.get("file_data") or block.get("file_url") or block.get("file_id"))
         return Part(inline_data=InlineData("application/*", held), raw=block)
-    if kind == "input_audio":
-        return Part(inline_data=InlineData("audio/*", word(block.get("data"))), raw=block)
+    audio = block.get("input_audio")
+    if kind == "input_audio" and isinstance(audio, dict):
+        data = InlineData(f"audio/{audio.get('format', '*')}", word(audio.get("data")))
+        return Part(inline_data=data, raw=block)
     return Part(raw=block)
 
 
