@@ -108,6 +108,16 @@ def test_reasoning_goes_with_all_that_the_model_did_next() -> None:
     assert units(RESPONSES, read(items).messages) == [(0,), (1, 2, 3, 4, 5), (6,)]
 
 
+def test_an_approval_goes_with_its_request() -> None:
+    request = {"type": "mcp_approval_request", "id": "r", "name": "f", "server_label": "s"}
+    response = {"type": "mcp_approval_response", "approval_request_id": "r", "approve": True}
+    items = [USER, request, response, SAID]
+    assert rules(items) == []
+    assert units(RESPONSES, read(items).messages) == [(0,), (1, 2), (3,)]
+    assert rules([USER, response, SAID]) == ["approvals-have-requests"]
+    assert repair([USER, response, SAID], "openai_responses")[0] == [USER, SAID]
+
+
 def test_a_screenshot_cannot_be_masked() -> None:
     shot = answers("a", {"type": "computer_screenshot", "image_url": "x"}, "computer_call")
     (message,) = read([shot], "openai_responses").messages

@@ -17,8 +17,31 @@ from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 FUNCTION_CALLING = "https://platform.openai.com/docs/guides/function-calling"
 REASONING = "https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context"
 
+APPROVALS = "https://platform.openai.com/docs/guides/tools-connectors-mcp#approvals"
 
 ANSWERS = Answers(each_run, all_after, separately)
+
+
+def _asked(part: Part) -> FunctionCall | None:
+    """Return what must be answered: a call, or the provider's request to approve one."""
+    item = part.raw if isinstance(part.raw, dict) else {}
+    if item.get("type") == "mcp_approval_request":
+        return FunctionCall(word(item.get("id")), word(item.get("name")))
+    return part.function_call
+
+
+def _answered(part: Part) -> ToolResult | None:
+    """Return what answers that."""
+    item = part.raw if isinstance(part.raw, dict) else {}
+    if item.get("type") == "mcp_approval_response":
+        return ToolResult(word(item.get("approval_request_id")))
+    return part.function_response
+
+
+def _loose_approvals(messages: Messages) -> dict[Slot, str]:
+    orphans = base.match(messages, _asked, _answered).orphans
+    loose = [s for s in orphans if not messages[s.message].parts[s.part].function_response]
+    return dict.fromkeys(loose, "an approval of a request that is not there")
 
 
 def _loose_thoughts(messages: Messages) -> dict[Slot, str]:
@@ -64,6 +87,12 @@ RULES = (
         *rulebook.calls_unanswered(ANSWERS, "call {call.id!r} has no output"),
     ),
     Rule(
+        "approvals-have-requests",
+        f"{APPROVALS}: an mcp_approval_response names the mcp_approval_request it answers.",
+        "Drop the response, or put back its request before it.",
+        *rulebook.dropping(_loose_approvals),
+    ),
+    Rule(
         "reasoning-followed",
         "The API answers \"Item 'rs_…' of type 'reasoning' was provided without its required "
         f'following item"; {REASONING}.',
@@ -102,6 +131,10 @@ class OpenAIResponses(base.TiedByCalls):
 
     name = "openai_responses"
     rules: tuple[Rule, ...] = RULES
+
+    def tying(self) -> base.Tying:
+        """Tie results to their calls, approvals to their requests, thoughts to what followed."""
+        return base.Tying(_asked, _answered)
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Parse one item."""
