@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from marksweep.errors import BadInput
 from marksweep.replay.result_cache import code_of, load, name_of, save
 
 
@@ -24,6 +26,20 @@ def test_what_is_damaged_or_of_another_kind_is_done_again(tmp_path: Path) -> Non
     assert load(tmp_path, "a.json", int) is None
     (tmp_path / "a.json").write_bytes(b"{")
     assert load(tmp_path, "a.json", str) is None
+
+
+def test_equal_work_may_be_kept_by_several_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(save, tmp_path, "a.json", [7] * 1_000) for _ in range(400)]:
+            done.result()
+    assert load(tmp_path, "a.json", list) == [7] * 1_000
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_folder_that_cannot_be_made_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match="cannot be kept in"):
+        save(tmp_path / "file" / "done", "a.json", 7)
 
 
 def test_without_a_folder_nothing_is_kept() -> None:

@@ -15,7 +15,9 @@ from typing import TypeVar
 import msgspec
 
 import marksweep
+from marksweep.errors import BadInput
 from marksweep.replay.strategy_spec import parse
+from marksweep.stores.files import draft_of
 
 T = TypeVar("T")
 
@@ -36,13 +38,20 @@ def load(folder: Path | None, name: str, kind: type[T]) -> T | None:
 
 
 def save(folder: Path | None, name: str, value: object) -> None:
-    """Keep a value under a name; a run that is stopped leaves no half of it."""
+    """Keep a value under a name; a run that is stopped leaves no half of it.
+
+    Two processes may keep the same at once: equal transcripts have equal names.
+    """
     if folder is None:
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f"{name}.part"
-    part.write_bytes(msgspec.json.encode(value))
-    part.replace(folder / name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with draft_of(folder / name, msgspec.json.encode(value)) as draft:
+            draft.replace(folder / name)
+    except OSError as error:
+        raise BadInput(
+            f"finished work cannot be kept in {folder}: {error.strerror}. Name another folder."
+        ) from error
 
 
 @cache
