@@ -51,6 +51,13 @@ def worker(path: list[str]) -> Iterator[ProcessWorker]:
     worker.close()
 
 
+def test_ctrl_c_does_not_reach_it_while_it_starts(path: list[str]) -> None:
+    worker = ProcessWorker("echoing", "hello", path=path)
+    os.kill(worker.pid, signal.SIGINT)
+    assert worker.greeting(60) == b"hello"
+    worker.close()
+
+
 def test_it_answers_whatever_the_size_and_what_it_prints_disturbs_nobody(
     worker: ProcessWorker, capfd: pytest.CaptureFixture[str]
 ) -> None:

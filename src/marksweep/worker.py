@@ -53,13 +53,14 @@ class ProcessWorker:
         """Start it; `path` are the folders, beside Python's own, that it imports from."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         self._folder = tempfile.TemporaryDirectory(prefix="marksweep-worker-")
-        self._process = subprocess.Popen(  # noqa: S603  (our own module)
-            [sys.executable, "-P", "-s", "-c", _START, "\n".join(path), module, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=self._folder.name,
-            env={**environment, "PYTHONHASHSEED": "0"},
-        )
+        with _interrupts_blocked():
+            self._process = subprocess.Popen(  # noqa: S603  (our own module)
+                [sys.executable, "-P", "-s", "-c", _START, "\n".join(path), module, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd=self._folder.name,
+                env={**environment, "PYTHONHASHSEED": "0"},
+            )
 
     @property
     def pid(self) -> int:
@@ -108,6 +109,22 @@ class ProcessWorker:
         finally:
             if timer is not None:
                 timer.cancel()
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Start a process that Ctrl-C does not reach: a terminal sends it to all, even while it starts.
+
+    The process inherits the mask. An interrupt of this process waits until the block ends.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def take_pipes() -> tuple[Iterator[bytes], Callable[[bytes], None]]:

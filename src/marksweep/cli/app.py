@@ -8,6 +8,7 @@ from typing import IO
 import click
 
 import marksweep
+from marksweep.cli import interrupted
 
 COMMANDS = {
     "demo": ("demo:command", "Show what marksweep does, on a recorded coding session."),
@@ -108,11 +109,17 @@ class Lazy(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; say what to install if a package is missing."""
+        """Load and run a command; report what is missing, and Ctrl-C."""
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
             _explain(ctx.invoked_subcommand, error)
+            raise
+        except KeyboardInterrupt:
+            interrupted()
+        except click.Abort as error:
+            if isinstance(error.__context__, KeyboardInterrupt):  # at a question
+                interrupted()
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from marksweep.graph.memory import KnowledgeGraph
 
 NOTHING, USAGE, REFUSED, STORE = 1, 2, 3, 4
-INTERRUPTED = 130
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -210,8 +209,6 @@ def command(name: str, group: click.Group | None = None) -> Callable[[F], click.
                     sys.exit(status)
             except MarksweepError as error:
                 fail(error)
-            except KeyboardInterrupt:
-                interrupted()
 
         made: click.Command = click.command(name)(guarded)
         if group is not None:
@@ -229,12 +226,6 @@ def fail(error: MarksweepError) -> NoReturn:
     if isinstance(error, Refused):
         sys.exit(REFUSED)
     sys.exit(USAGE if isinstance(error, BadInput | NotFound) else NOTHING)
-
-
-def interrupted() -> NoReturn:
-    """Report Ctrl-C in one line and exit with its code."""
-    errors().print("marksweep: interrupted. Completed work is saved; nothing is lost.")
-    sys.exit(INTERRUPTED)
 
 
 def confirmed(question: str, *, yes: bool) -> bool:

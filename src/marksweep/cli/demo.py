@@ -21,7 +21,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 import marksweep
-from marksweep.cli import render
+from marksweep.cli import INTERRUPTED, render
 from marksweep.cli.app import app
 from marksweep.dialects.base import Json
 from marksweep.model import Reference, Segment, utc_now
@@ -202,6 +202,8 @@ class _Tour:
             app(list(words), prog_name="marksweep", standalone_mode=False)
         except (SystemExit, click.exceptions.Exit) as ended:
             code = getattr(ended, "code", None) or getattr(ended, "exit_code", 0)
+            if code == INTERRUPTED:
+                raise
             if code:
                 self.out.print(render.line(f"(exit code {code})", style="dim"))
 

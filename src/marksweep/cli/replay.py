@@ -16,9 +16,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from marksweep.cli import render, transcripts
+from marksweep.cli import INTERRUPTED, render, transcripts
+from marksweep.cli.common import command as make_command
 from marksweep.cli.common import (
-    INTERRUPTED,
     confirmed,
     emit,
     errors,
@@ -27,7 +27,6 @@ from marksweep.cli.common import (
     price_options,
     progress,
 )
-from marksweep.cli.common import command as make_command
 from marksweep.errors import BadInput
 from marksweep.money import dollars, price_of
 from marksweep.replay import catalog

@@ -119,10 +119,6 @@ def command(
         from marksweep.cli.common import fail  # what it brings would slow the start down
 
         fail(error)
-    except KeyboardInterrupt:
-        from marksweep.cli.common import interrupted
-
-        interrupted()
 
 
 def _print_config(

@@ -106,8 +106,15 @@ async def index_codebase(
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         stop.set()
+        running.add_done_callback(_ignore_outcome)
         await asyncio.wait([running])
         raise
+
+
+def _ignore_outcome(done: asyncio.Task[IndexReport]) -> None:
+    """Nobody waits for a cancelled run; asyncio would print its exception as never retrieved."""
+    if not done.cancelled():
+        done.exception()
 
 
 class _Stopped(Exception):
