@@ -80,6 +80,40 @@ def test_a_client_runs_through_the_proxy_and_its_end_is_reported(home: Path) -> 
     assert "/marksweep/#" in done.stderr, "where the page is"
 
 
+NEVER_LISTENS = """
+import os, sys, time
+if sys.argv[1:2] == ["proxy"]:
+    open(os.environ["STARTED"], "w").close()
+    time.sleep(60)
+"""
+"""What Python runs at its start: the proxy takes long to start."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_proxy_starts_leaves_nothing_behind(
+    home: Path, number: signal.Signals
+) -> None:
+    started, temporary = home / "started", home / "tmp"
+    os.mkfifo(started)
+    temporary.mkdir()
+    (home / "sitecustomize.py").write_text(NEVER_LISTENS)
+    places = {"STARTED": str(started), "PYTHONPATH": str(home), "TMPDIR": str(temporary)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "marksweep", "wrap", "--store", str(home / "store.db"), "claude"],
+        cwd=home,
+        env={**os.environ, "PATH": f"{home / 'bin'}:{os.environ['PATH']}", **places},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        started.read_text()
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in said
+    assert list(temporary.iterdir()) == []
+    assert proxies_of(home) == []
+
+
 STREAMING = """#!{python}
 import os, time, urllib.request
 from pathlib import Path

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from marksweep.errors import BadInput, MarksweepError, NotFound
-from marksweep.proxy.clients import Client, Launch, Place, Upstreams
+from marksweep.proxy.clients import Client, Place, Upstreams
 from marksweep.proxy.projection import Totals
 
 SECONDS_TO_START = 30.0
@@ -65,7 +65,11 @@ def wrap(
     if binary is None:
         raise NotFound(f"{client.binary} is not installed, or not on the PATH.")
     environment = dict(os.environ)
-    with tempfile.TemporaryDirectory(prefix="marksweep-") as folder, ExitStack() as running:
+    with (
+        _Signals() as signals,
+        tempfile.TemporaryDirectory(prefix="marksweep-") as folder,
+        ExitStack() as running,
+    ):
         try:
             upstreams = client.upstreams(environment)
             proxy = Supervised([*options, *_routes(upstreams)], Path(folder) / "proxy.log")
@@ -76,9 +80,10 @@ def wrap(
             is_known = isinstance(error, MarksweepError | OSError)
             said = str(error) if is_known else f"{type(error).__name__} in its configuration."
             say(f"{said} {client.binary} runs without the proxy.")
-            return Wrapped(_run([binary, *arguments], environment), None)
+            return Wrapped(_run([binary, *arguments], environment, signals), None)
         say(f"the page of this session: {proxy.page}")
-        status = _run_launch(binary, launch, environment)
+        variables = {**environment, **_loopback(environment), **launch.variables}
+        status = _run([binary, *launch.arguments], variables, signals)
         if launch.folder is not None:
             try:
                 launch.folder.keep_changes()
@@ -91,20 +96,18 @@ def _routes(upstreams: Upstreams) -> list[str]:
     return [word for name, url in upstreams.items() for word in ("--route", f"{name}={url}")]
 
 
-def _run_launch(binary: str, launch: Launch, environment: Mapping[str, str]) -> int:
-    loopback = {"no_proxy": _with_loopback(environment, "no_proxy")}
-    loopback["NO_PROXY"] = _with_loopback(environment, "NO_PROXY")
-    return _run([binary, *launch.arguments], {**environment, **loopback, **launch.variables})
-
-
-def _with_loopback(environment: Mapping[str, str], name: str) -> str:
+def _loopback(environment: Mapping[str, str]) -> dict[str, str]:
     """Exclude loopback from the environment's proxies, so that the client reaches ours directly."""
-    return ",".join([*filter(None, [environment.get(name)]), "127.0.0.1", "localhost"])
+    return {
+        name: ",".join([*filter(None, [environment.get(name)]), "127.0.0.1", "localhost"])
+        for name in ("no_proxy", "NO_PROXY")
+    }
 
 
-def _run(command: list[str], environment: Mapping[str, str]) -> int:
+def _run(command: list[str], environment: Mapping[str, str], signals: _Signals) -> int:
     """Run a client on our terminal until it exits; return its status."""
-    with _Signals() as signals, subprocess.Popen(command, env=environment) as client:  # noqa: S603
+    signals.hold()
+    with subprocess.Popen(command, env=environment) as client:  # noqa: S603
         signals.pass_to(client)
         status = client.wait()
     return status if status >= 0 else 128 - status
@@ -114,19 +117,27 @@ class _Signals:
     """Leaves signals to the client, so that it exits first and the proxy after it.
 
     Ctrl-C reaches the client from the terminal. Other signals are forwarded; those that arrive
-    before the client runs are sent as soon as it does.
+    while the client is started are sent as soon as it runs. Before that a signal ends us, and
+    what was made is cleaned up.
     """
 
     def __init__(self) -> None:
         self._client: subprocess.Popen[bytes] | None = None
+        self._holds = False
         self._early: list[int] = []
         self._before: dict[str, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def _received(self, number: int, _: FrameType | None) -> None:
+        if not self._holds:
+            sys.exit(128 + number)
         if self._client is None:
             self._early.append(number)
         elif number != signal.SIGINT:
             self._client.send_signal(number)
+
+    def hold(self) -> None:
+        """Keep signals from now on, for the client that is started next."""
+        self._holds = True
 
     def pass_to(self, client: subprocess.Popen[bytes]) -> None:
         """Forward signals to a client that was just started."""
@@ -180,13 +191,16 @@ class Supervised:
         """Wait for the proxy to print its URL and that of its page; return both."""
         timer = threading.Timer(SECONDS_TO_START, process.kill)
         timer.start()
+        lines = ["", ""]
         try:
-            lines = [process.stdout.readline() for _ in range(2)] if process.stdout else ["", ""]
+            lines = [process.stdout.readline() for _ in range(2)] if process.stdout else lines
         finally:
             timer.cancel()
-        if not lines[1].startswith("the page is at "):
-            process.kill()
-            process.wait()
+            is_listening = lines[1].startswith("the page is at ")
+            if not is_listening:
+                process.kill()
+                process.wait()
+        if not is_listening:
             said = " ".join(self._log.read_text().split()[-60:]) or "it printed nothing."
             raise BadInput(f"The proxy did not start: {said.removeprefix('marksweep: ')}")
         return lines[0].split()[-1], lines[1].split()[-1]
@@ -207,8 +221,9 @@ class Supervised:
 
     def totals(self) -> Totals:
         """Return the proxy's totals; zeros if it cannot be reached."""
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:  # noqa: S310
+            with direct.open(f"{self.url}/healthz", timeout=5) as answer:
                 return msgspec.convert(json.load(answer), Totals)
         except (OSError, ValueError):
             return Totals()
