@@ -294,6 +294,22 @@ class TestReplay:
         with pytest.raises(ProcessLookupError):
             _wait_for_group(started.pid)
 
+    def test_a_process_that_is_killed_is_one_line(self) -> None:
+        Path("hanging.py").write_text(HANGING)
+        for n in range(4):
+            Path(f"more-{n}.json").write_text(json.dumps(recorded()))
+        done = subprocess.run(
+            [sys.executable, "-m", "marksweep", "replay", ".", "-s", "hanging:Kills"]  # noqa: RUF005
+            + ["--workers", "2", "-b", "30%", *SOLVED_ROUGHLY],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert done.stderr.startswith("marksweep: a process of the replay ended (signal SIGKILL).")
+        assert "Traceback" not in done.stderr
+
     def test_custom_strategies_are_replayed_and_their_failures_named(self) -> None:
         Path("hanging.py").write_text(HANGING)
         found = replayed("chat.json", "-b", "30%", "-s", "hanging:Dies", *SOLVED_ROUGHLY)
@@ -324,7 +340,17 @@ sys.addaudithook(watch)
 
 
 HANGING = """
-import os, pathlib, time
+import os, pathlib, signal, time
+
+class Kills:
+    def start(self, pinned, limit):
+        os.kill(os.getppid(), signal.SIGKILL)
+
+    def add(self, messages):
+        pass
+
+    def context(self):
+        return []
 
 class Hangs:
     def start(self, pinned, limit):

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
-import threading
+import pickle
+import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import lru_cache
-from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TypeVar, cast
 
 import msgspec
 
-from marksweep.errors import BadInput
+from marksweep.errors import BadInput, MarksweepError
 from marksweep.replay.cases import Case
 from marksweep.replay.catalog import CLAIRVOYANT, maker
 from marksweep.replay.clairvoyant import MAX_NODES, Clairvoyant, Foresight, Solved, foresee
@@ -35,6 +36,7 @@ from marksweep.replay.references import STUB
 from marksweep.replay.result_cache import code_of, load, name_of, own_code, save
 from marksweep.replay.sandbox import CALL_SECONDS, StrategyFailed
 from marksweep.sizes import Size
+from marksweep.worker import ProcessWorker, WorkerEnded, take_pipes
 
 MIN_PARALLEL_TOKENS = 60_000
 """Tokens times budgets below which starting processes costs more than they save."""
@@ -176,31 +178,59 @@ def _spread(jobs: Sequence[Job | Ask], workers: int) -> Iterator[tuple[int, JobR
             yield at, _do(job)
         return
     order = sorted(range(len(jobs)), key=lambda at: -_size(jobs[at]))
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_quiet)
+    path = list(filter(None, sys.path))
+    idle: SimpleQueue[ProcessWorker] = SimpleQueue()
+    processes: list[ProcessWorker] = []
+    pool = ThreadPoolExecutor(workers)
+
+    def do(job: Job | Ask) -> JobResult | Answers:
+        process = idle.get()
+        try:
+            return _asked(process, job)
+        finally:
+            idle.put(process)
+
     try:
-        waiting = {pool.submit(_do, jobs[at]): at for at in order}
+        for _ in range(workers):
+            processes.append(ProcessWorker(__name__, str(Path.cwd()), path=path))
+            idle.put(processes[-1])
+        waiting = {pool.submit(do, jobs[at]): at for at in order}
         for future in as_completed(waiting):
             yield waiting.pop(future), future.result()
-    except BaseException:
-        for child in active_children():
-            child.terminate()
-        raise
     finally:
-        pool.shutdown(cancel_futures=True)  # Its thread must not outlive it: Python could not end.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.close()  # the threads wait for these
 
 
-def _quiet() -> None:
-    """End without a traceback when the user stops the run, and when the parent process ends."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+def _asked(process: ProcessWorker, job: Job | Ask) -> JobResult | Answers:
+    """Have a process do a job; raise what it raises."""
+    try:
+        answer = pickle.loads(process.ask(pickle.dumps(job)))  # noqa: S301 - our own process
+    except WorkerEnded as ended:
+        raise MarksweepError(
+            f"a process of the replay ended ({ended}). If memory is short, use fewer: --workers 1."
+        ) from None
+    if isinstance(answer, Exception):
+        raise answer
+    return cast(JobResult | Answers, answer)
 
 
-def _end_with_parent() -> None:
-    """A killed parent notifies nobody: its processes would wait for jobs for ever."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+def main(folder: str) -> None:
+    """Do the jobs that the parent process sends, as its worker.
+
+    Strategies of the user's are imported from the folder that the replay was started in.
+    """
+    requests, send = take_pipes()
+    os.chdir(folder)
+    for request in requests:
+        answer: JobResult | Answers | Exception
+        try:
+            answer = _do(pickle.loads(request))  # noqa: S301 - from our own parent
+        except Exception as error:  # noqa: BLE001 - raised again in the parent
+            error.add_note(f"In a process of the replay:\n{traceback.format_exc()}")
+            answer = error
+        send(pickle.dumps(answer))
 
 
 def _size(job: Job | Ask) -> int:
