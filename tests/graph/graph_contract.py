@@ -15,6 +15,7 @@ import pytest
 from marksweep.errors import BadInput, StoreError
 from marksweep.stores.graph.base import Copy, GraphQuery, GraphStore, Item, Link, LinkQuery, Nodes
 from marksweep.stores.graph.nouns import Memory, Mention
+from marksweep.stores.leases import hold
 from tests.graph.graphs import HOSTILE, file, later, note
 
 CALLERS = LinkQuery(relation="calls", to_name=True)
@@ -270,6 +271,18 @@ class HostileContract(OnStore):
             assert store.counts(name).memories == 2
         assert everything(store, "bystander") == before
         assert set(store.workspaces()) == {"bystander", *HOSTILE}
+
+    def test_names_that_are_not_valid_text_are_names_too(self, store: GraphStore) -> None:
+        odd = "odd \ud800 and nul \0"
+        store.put(odd, [note(odd, "hello there", tags=(odd,), source=odd)])
+        query = GraphQuery(words="hello", sources=(odd,), tags=(odd,), limit=10**30)
+        (hit,) = store.search(odd, query)
+        assert hit.memory.text == "hello there"
+        assert store.search(odd, GraphQuery(limit=10**30))
+        assert not store.search(odd, GraphQuery(languages=(odd,)))
+        assert store.deleted(odd, plan_id=odd) == ()
+        with hold(store, odd, "a test") as lease:
+            lease.check()
 
     def test_text_that_utf8_cannot_hold_is_replaced(self, store: GraphStore) -> None:
         store.put("w", [note("w", "half \ud800 and nul \0 end")])

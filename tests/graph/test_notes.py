@@ -86,6 +86,12 @@ def test_empty_text_and_the_indexers_name_are_refused() -> None:
         note_record("w", "x", now=START, source="code_indexer")
 
 
+@pytest.mark.parametrize("ttl", [timedelta(), timedelta.min, timedelta.max])
+def test_a_time_to_live_that_no_calendar_has_is_refused(ttl: timedelta) -> None:
+    with pytest.raises(BadInput, match="expected a time to live"):
+        note_record("w", "x", now=START, source="user", ttl=ttl)
+
+
 def test_case_and_spacing_do_not_make_another_note() -> None:
     assert same_words("One  two\nTHREE") == same_words("one two three ")
     assert same_words("one two") != same_words("one three")

@@ -252,3 +252,10 @@ def test_folders_that_hold_no_source_are_left_out(tmp_path: Path) -> None:
 def test_a_very_deep_tree_is_walked(tmp_path: Path) -> None:
     write(tmp_path, "/".join(["d"] * 600) + "/a.py")
     assert paths(tmp_path) == ["/".join(["d"] * 600) + "/a.py"]
+
+
+def test_a_root_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / os.fsdecode(b"bad\xff")
+    root.mkdir()
+    with pytest.raises(BadInput, match="a name that is not valid UTF-8"):
+        walked(root)

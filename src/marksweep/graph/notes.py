@@ -28,6 +28,8 @@ from marksweep.stores.graph.rows import plain
 MAX_TTL = 100_000
 """Numbers from here on are not accepted: they exceed the calendar, or are mistakes."""
 
+LONGEST_TTL = timedelta(weeks=MAX_TTL)
+
 CHUNK_CHARACTERS = 1200
 """Length at which a note is split. Longer chunks rank worse; shorter ones lose their context."""
 
@@ -86,8 +88,11 @@ def note_record(
         raise BadInput("the text of a memory is empty; expected something to remember.")
     if source == CODE_INDEXER:
         raise BadInput(f"the source {CODE_INDEXER!r} is the indexer's; name another one.")
-    if ttl is not None and ttl <= timedelta():
-        raise BadInput(f"ttl is {ttl}; expected a time to live longer than zero.")
+    if ttl is not None and not timedelta() < ttl <= LONGEST_TTL:
+        raise BadInput(
+            f"ttl is {ttl}; expected a time to live longer than zero and up to {MAX_TTL:,} weeks. "
+            "Without one, a note does not expire."
+        )
     memory = Memory(
         memory_id=memory_id or note_memory_id(workspace_id, source, text),
         workspace_id=workspace_id,

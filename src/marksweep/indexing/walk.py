@@ -77,9 +77,9 @@ def resolved(root: Path) -> Path:
     """Resolve the root folder; BadInput if there is none."""
     try:
         real = expanded(root).resolve(strict=True)
-        if real.is_dir():
+        if real.is_dir() and printable(str(real)) == str(real):
             return real
-        found = "is not a folder"
+        found = "has a name that is not valid UTF-8" if real.is_dir() else "is not a folder"
     except BadInput:
         raise
     except (OSError, RuntimeError, ValueError) as error:

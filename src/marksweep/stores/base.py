@@ -55,7 +55,9 @@ class Query(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     limit: int = 20
 
     def __post_init__(self) -> None:
-        """Read naive times as UTC."""
+        """Read naive times as UTC, and a limit that no engine can count to as the highest."""
+        if self.limit > sys.maxsize:
+            msgspec.structs.force_setattr(self, "limit", sys.maxsize)
         for name in ("since", "until"):
             given: datetime | None = getattr(self, name)
             if given is not None and given.tzinfo is None:

@@ -188,7 +188,7 @@ def matching(entries: Iterable[Entry], **wanted: Unpack[EntryFilter]) -> tuple[E
         for entry in entries
         if (not events or entry.event in events) and plan_id in (None, entry.plan_id)
     )
-    return tuple(islice(found, None if limit is None else max(0, limit)))
+    return tuple(islice(found, None if limit is None else min(max(0, limit), sys.maxsize)))
 
 
 class JournalTable:

@@ -164,6 +164,10 @@ class Survey(msgspec.Struct, frozen=True):
     mention_entities: array[int] = NO_KEYS
 
 
+MAX_LIMIT = 2**31 - 1
+"""Results of a search. FalkorDB adds to the number, and finds nothing if that overflows."""
+
+
 class GraphQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A search query. All given filters must match; words rank."""
 
@@ -185,6 +189,11 @@ class GraphQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     now: datetime | None = None
     """Hide notes expired by this time, unless `as_of` is given; None hides none."""
     limit: int = 20
+
+    def __post_init__(self) -> None:
+        """Read a limit that no server can count to as the highest."""
+        if self.limit > MAX_LIMIT:
+            msgspec.structs.force_setattr(self, "limit", MAX_LIMIT)
 
 
 class GraphHit(msgspec.Struct, frozen=True):

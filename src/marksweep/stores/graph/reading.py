@@ -12,7 +12,7 @@ from typing import Protocol
 
 from marksweep.stores.graph import base, nouns, rows
 from marksweep.stores.graph.nouns import Entity, Kind
-from marksweep.stores.graph.rows import Row, plain
+from marksweep.stores.graph.rows import Row, plain, plain_all
 
 
 class Statements(Protocol):
@@ -68,10 +68,6 @@ def _by_id(db: Reader, workspace_id: str, statement: str, ids: Sequence[str]) ->
     return _read(db, workspace_id, statement, ids=ids) if ids else []
 
 
-def _plain(ids: Iterable[str]) -> list[str]:
-    return [plain(each) for each in ids]
-
-
 def version(db: Reader, workspace_id: str) -> int:
     """Return the workspace's version."""
     found = _read(db, workspace_id, db.statements.VERSION)
@@ -80,7 +76,7 @@ def version(db: Reader, workspace_id: str) -> int:
 
 def fetch(db: Reader, workspace_id: str, memory_ids: Sequence[str]) -> tuple[nouns.Record, ...]:
     """Assemble whole records."""
-    ids = _plain(dict.fromkeys(memory_ids))
+    ids = plain_all(dict.fromkeys(memory_ids))
     if not ids:
         return ()
     named = db.statements
@@ -121,7 +117,7 @@ def find(
         (Kind.CHUNK, db.statements.CHUNKS_BY_ID, rows.chunk_of),
         (Kind.ENTITY, db.statements.ENTITIES_BY_ID, rows.entity_of),
     ):
-        ids = _plain(nodes.of(kind))
+        ids = plain_all(nodes.of(kind))
         there = _by_id(db, workspace_id, statement, ids)
         by_id = {str(row[0]): read(workspace_id, row) for row in there}
         found += [by_id[each] for each in ids if each in by_id]
@@ -141,7 +137,7 @@ def links(
     db: Reader, workspace_id: str, names: Sequence[str], query: base.LinkQuery
 ) -> tuple[base.Link, ...]:
     """Fetch relations to, or from, entities with these names."""
-    asked = set(_plain(names))
+    asked = set(plain_all(names))
     parts = sorted(rows.last_parts(asked))
     found = _by_id(db, workspace_id, db.statements.ENTITIES_BY_LAST_PART, parts)
     ids = sorted(
@@ -156,7 +152,7 @@ def definitions(
     db: Reader, workspace_id: str, names: Sequence[str], limit: int
 ) -> tuple[base.Definition, ...]:
     """Fetch where symbols with these names are defined."""
-    asked = set(_plain(names))
+    asked = set(plain_all(names))
     parts = sorted(rows.last_parts(asked) - {""})
     found = (
         base.Definition(str(symbol), str(kind), str(path), str(repository), int(line or 0))
@@ -200,7 +196,8 @@ def deleted(
     plan_id: str | None = None,
 ) -> tuple[base.DeletedRow, ...]:
     """Fetch soft-deleted nodes."""
-    given = {"before": rows.micros_or_none(before), "plan_id": plan_id}
+    by_plan = None if plan_id is None else plain(plan_id)
+    given = {"before": rows.micros_or_none(before), "plan_id": by_plan}
     return tuple(
         base.DeletedRow(kind, str(node_id), rows.moment(at), str(by))
         for kind in sorted(Kind)
@@ -211,13 +208,13 @@ def deleted(
 def nodes_with_edges(db: Reader, workspace_id: str, nodes: base.Nodes) -> list[base.Item]:
     """Fetch nodes, the chunks of the memories among them, and every edge that touches them."""
     named = db.statements
-    memory_ids, entity_ids = _plain(nodes.memories), _plain(nodes.entities)
+    memory_ids, entity_ids = plain_all(nodes.memories), plain_all(nodes.entities)
 
     def read(statement: str, ids: Sequence[str]) -> list[Row]:
         return _by_id(db, workspace_id, statement, ids)
 
     found = read(named.CHUNKS_OF_MEMORIES, memory_ids)
-    found += read(named.CHUNKS_BY_ID, _plain(nodes.chunks))
+    found += read(named.CHUNKS_BY_ID, plain_all(nodes.chunks))
     chunks = {str(row[0]): rows.chunk_of(workspace_id, row) for row in found}
     mentions = read(named.MENTIONS_OF_CHUNKS, list(chunks))
     mentions += read(named.MENTIONS_OF_ENTITIES, entity_ids)

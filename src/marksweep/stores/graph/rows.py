@@ -70,6 +70,11 @@ def plain(text: str) -> str:
     return text
 
 
+def plain_all(texts: Iterable[str]) -> list[str]:
+    """Replace what stores cannot hold in each text."""
+    return [plain(each) for each in texts]
+
+
 def micros_or_none(at: datetime | None) -> int | None:
     """Convert a time, if there is one, to microseconds since 1970."""
     return None if at is None else microseconds(at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from typing import Unpack
 
@@ -67,7 +68,7 @@ class SqliteJournal:
             clauses.append(sql.ENTRY_FILTERS["plan_id"])
             values.append(bind(plan_id))
         statement = sql.READ_ENTRIES.format(filters=" ".join(clauses))
-        most = -1 if limit is None else max(0, limit)
+        most = -1 if limit is None else min(max(0, limit), sys.maxsize)
         with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
             found = database.execute(statement, (place.number, *values, most)).fetchall()

@@ -85,6 +85,7 @@ class JournalContract(Handles):
         assert numbers(events=[Event.UNDONE]) == []
         assert numbers(plan_id="") == []
         assert numbers(limit=0) == []
+        assert numbers(limit=10**30) == numbers()
 
     def test_a_plan_that_is_shown_again_is_stored_once(self, store: Store, another: Opener) -> None:
         first = store.journal.append("w", Entry(Event.PLANNED, NOON, "plan-1", plan=PLAN))

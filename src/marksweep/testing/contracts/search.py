@@ -252,6 +252,7 @@ class SearchContract(Handles):
         assert len(everything) == 8
         assert everything[0] == "s8"
         assert find(words="word", limit=3) == everything[:3]
+        assert find(words="word", limit=10**30) == everything
         assert find(words="word", limit=0) == []
         assert find(limit=0) == []
         assert len(find()) == 16

@@ -19,7 +19,7 @@ from marksweep.stores.graph.falkor.connection import (
     Params,
     Result,
 )
-from marksweep.stores.graph.rows import Row
+from marksweep.stores.graph.rows import Row, plain
 from marksweep.stores.leases import ServerLeases
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class FalkorGraphStore:
         self.db = Connection(url, prefix, patience_seconds)
         self._server: EmbeddedServer | None = None
         leases = ServerLeases(
-            self.db.command, lambda workspace_id, purpose: f"{prefix}lease:{purpose}:{workspace_id}"
+            self.db.command, lambda name, purpose: f"{prefix}lease:{purpose}:{plain(name)}"
         )
         self.acquire, self.renew, self.release = leases.acquire, leases.renew, leases.release
 
@@ -122,7 +122,7 @@ class FalkorGraphStore:
         """
         left = []
         for workspace_id in self.db.graphs():
-            self.db.command("DEL", f"telemetry{{{self.db.prefix}{workspace_id}}}")
+            self.db.command("DEL", f"telemetry{{{self.db.key(workspace_id)}}}")
         if self.db.command("GRAPH.CONFIG", "GET", "CMD_INFO") == ["CMD_INFO", True]:
             left.append(
                 f"queries that {self.db.url} records for its telemetry; turn that off with "

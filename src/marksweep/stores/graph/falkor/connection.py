@@ -15,7 +15,7 @@ import msgspec
 from marksweep.errors import StoreError, StoreTooNew, not_a_url
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.reading import Statements
-from marksweep.stores.graph.rows import Row
+from marksweep.stores.graph.rows import Row, plain
 
 try:
     from falkordb import FalkorDB  # type: ignore[import-untyped]
@@ -129,6 +129,10 @@ class Connection:
             if str(name).startswith(self.prefix)
         )
 
+    def key(self, workspace_id: str) -> str:
+        """Return the name of a workspace's graph on the server."""
+        return self.prefix + plain(workspace_id)
+
     def close(self) -> None:
         """Close the connections."""
         self._closed = True
@@ -143,7 +147,7 @@ class Connection:
         with server.connection.pipeline(transaction=False) as pipe:
             for statement in statements:
                 pipe.execute_command(
-                    "GRAPH.RO_QUERY", self.prefix + workspace_id, _text(statement, params)
+                    "GRAPH.RO_QUERY", self.key(workspace_id), _text(statement, params)
                 )
             answers: list[object] = pipe.execute(raise_on_error=False)
         for answer in answers:
@@ -155,9 +159,7 @@ class Connection:
         with server.connection.pipeline(transaction=True) as pipe:
             for statement, params in steps:
                 known = statement if self._interns else INTERNED.sub(r"\1", statement)
-                pipe.execute_command(
-                    "GRAPH.QUERY", self.prefix + workspace_id, _text(known, params)
-                )
+                pipe.execute_command("GRAPH.QUERY", self.key(workspace_id), _text(known, params))
             return [_rows(answer) for answer in pipe.execute()]
 
     def _check(self, server: FalkorDB, workspace_id: str) -> None:
@@ -211,7 +213,7 @@ class Connection:
                 if not DONE_BEFORE.search(str(error)):
                     raise
         self._await_indexes(server, workspace_id)
-        params = {"schema": LAYOUT, "workspace_id": workspace_id}
+        params = {"schema": LAYOUT, "workspace_id": plain(workspace_id)}
         self._transaction(server, workspace_id, (cypher.SET_SCHEMA, params))
 
     def _tried(self, work: Callable[[FalkorDB], Result]) -> Result:

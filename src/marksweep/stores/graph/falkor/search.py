@@ -21,7 +21,7 @@ from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
 from marksweep.stores.graph.reading import by_chunk
-from marksweep.stores.graph.rows import HIT_CHUNK, filters, hits
+from marksweep.stores.graph.rows import HIT_CHUNK, filters, hits, plain_all
 
 Given = dict[str, object]
 """The parameters of a search."""
@@ -37,9 +37,9 @@ def search(db: Connection, workspace_id: str, query: GraphQuery) -> tuple[GraphH
         return ()
     given: Given = {
         **filters(query),
-        "sources": query.sources,
-        "languages": query.languages,
-        "tags": query.tags,
+        "sources": plain_all(query.sources),
+        "languages": plain_all(query.languages),
+        "tags": plain_all(query.tags),
         "limit": query.limit,
     }
     if asked.words:
@@ -113,7 +113,7 @@ def _best_matches(db: Connection, workspace_id: str, given: Given, limit: int, m
     Fetch more if filters and hidden rows leave fewer than the limit.
     """
     found: Scored = []
-    skip, window = 0, considered(limit)
+    skip, window = 0, min(considered(limit), most)  # SKIP and LIMIT are added up by the server
     while len(found) < limit and skip < most:
         rows = db.read(workspace_id, cypher.BEST_MATCHES, given, skip=skip, window=window)
         found += [(Match(*row), float(worth or 0)) for *row, worth in rows]  # type: ignore[arg-type]

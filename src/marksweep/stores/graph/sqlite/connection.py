@@ -95,7 +95,7 @@ def as_json(values: Iterable[str | int]) -> str:
 
 def number(db: sqlite3.Connection, workspace_id: str) -> int:
     """Look up a workspace's number; 0, which is never assigned, if it has none."""
-    row = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone()
+    row = db.execute(sql.WORKSPACE, (plain(workspace_id),)).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -103,10 +103,11 @@ class Change:
     """A write transaction on a workspace, which gives the rows it changes the next version."""
 
     def __init__(self, db: sqlite3.Connection, workspace_id: str) -> None:
-        db.execute(sql.NEW_WORKSPACE, (workspace_id,))
+        name = (plain(workspace_id),)
+        db.execute(sql.NEW_WORKSPACE, name)
         self.ws: int
         self.version: int
-        self.ws, self.version = db.execute(sql.NEXT_VERSION, (workspace_id,)).fetchone()
+        self.ws, self.version = db.execute(sql.NEXT_VERSION, name).fetchone()
         self.db = db
 
     def run(

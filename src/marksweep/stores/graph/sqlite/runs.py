@@ -81,10 +81,10 @@ def acquire(
     db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str, seconds: float
 ) -> str:
     """Acquire a lease if it is free; return '' or the current holder."""
-    row = db.execute(sql.LEASE, (workspace_id, purpose)).fetchone()
+    row = db.execute(sql.LEASE, (plain(workspace_id), purpose)).fetchone()
     if row and row[0] != holder and row[1] > time.time() and not is_dead(row[0]):
         return str(row[0])
-    db.execute(sql.TAKE_LEASE, (workspace_id, purpose, holder, time.time() + seconds))
+    db.execute(sql.TAKE_LEASE, (plain(workspace_id), purpose, holder, time.time() + seconds))
     return ""
 
 
@@ -92,10 +92,10 @@ def renew(
     db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str, seconds: float
 ) -> bool:
     """Renew a lease; return False if it was lost."""
-    given = (time.time() + seconds, workspace_id, purpose, holder)
+    given = (time.time() + seconds, plain(workspace_id), purpose, holder)
     return db.execute(sql.KEEP_LEASE, given).rowcount == 1
 
 
 def release(db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str) -> bool:
     """Release a lease; return False if it was lost."""
-    return db.execute(sql.DROP_LEASE, (workspace_id, purpose, holder)).rowcount == 1
+    return db.execute(sql.DROP_LEASE, (plain(workspace_id), purpose, holder)).rowcount == 1

@@ -24,7 +24,7 @@ from marksweep.search.ranking import (
 )
 from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.reading import by_chunk
-from marksweep.stores.graph.rows import Cell, filters, hits, numbers
+from marksweep.stores.graph.rows import Cell, filters, hits, numbers, plain_all
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import mark, number
 
@@ -40,9 +40,9 @@ def search(db: sqlite3.Connection, workspace_id: str, query: GraphQuery) -> tupl
     given: Given = {
         "ws": number(db, workspace_id),
         **filters(query),
-        "sources": _json(query.sources),
-        "languages": _json(query.languages),
-        "tags": _json(query.tags),
+        "sources": _json(plain_all(query.sources)),
+        "languages": _json(plain_all(query.languages)),
+        "tags": _json(plain_all(query.tags)),
         "limit": query.limit,
     }
     ranks = _ranked(db, given, asked) if asked.words else _newest(db, given)
