@@ -6,6 +6,7 @@ python tools/docs.py --check    report whether anything would change
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -180,6 +181,9 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
 def schema() -> Schema:
     """Return one schema of all SHAPES."""
     shapes, parts = msgspec.json.schema_components(list(SHAPES.values()), ref_template=REFERENCE)
+    for part in parts.values():
+        if "description" in part:  # Python before 3.13 leaves a docstring indented
+            part["description"] = inspect.cleandoc(part["description"])
     return Schema(commands=dict(zip(SHAPES, shapes, strict=True)), parts=parts)
 
 

