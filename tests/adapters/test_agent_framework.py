@@ -308,6 +308,24 @@ class TestAgentFramework(AdapterContract):
         assert len(said_first.contents[1].text) < len(words)
         assert all(each.is_paired for each in agent.requests)
 
+    def test_a_shortened_result_keeps_its_picture(self) -> None:
+        picture = Content.from_data(b"\x89PNG", "image/png")
+
+        def photograph(path: str) -> list[Content]:
+            """Read a file and take a picture of it."""
+            return [Content.from_text(content(path)), picture]
+
+        agent = Framework(reading(25), more={"tools": [tool(photograph, name="read")]})
+        agent.ask("Read all files of the project.")
+        sent = [c for r in agent.requests for m in r.objects for c in m.contents if c.result]
+        changed = [c for c in sent if "left out" in c.result and "line 39" in c.result]
+        assert changed
+        for result in changed:
+            text, *rest = result.items
+            assert text.text == result.result
+            assert "iVBO" not in result.result
+            assert rest == [picture]
+
     def test_structured_output_is_still_made(self) -> None:
         class Found(BaseModel):
             files: int

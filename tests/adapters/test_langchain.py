@@ -12,6 +12,7 @@ from typing import Any
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
 from langchain.agents.structured_output import ToolStrategy
+from langchain.tools import tool
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import (
     AIMessage,
@@ -236,6 +237,22 @@ class TestLangChain(AdapterContract):
         assert sent[1].content[-1] == use
         assert len(sent[1].content[1]["text"]) < len(words["text"])
         assert all(request.is_paired for request in agent.requests)
+
+    def test_a_shortened_result_keeps_its_picture(self) -> None:
+        picture = {"type": "image", "base64": "iVBORw0KGgo=", "mime_type": "image/png"}
+
+        def photograph(path: str) -> list[Any]:
+            """Read a file and take a picture of it."""
+            return [{"type": "text", "text": content(path)}, picture]
+
+        agent = LangChainAgent(reading(25), tools=[tool("read")(photograph)])
+        agent.ask("Read all files of the project.")
+        sent = [m.content for r in agent.requests for m in r.objects if isinstance(m, ToolMessage)]
+        changed = [said for said in sent if isinstance(said, list) and "left out" in str(said)]
+        assert changed
+        for text, *rest in changed:
+            assert text.keys() == {"type", "text"}
+            assert rest == [picture]
 
     def test_a_changed_result_keeps_its_id_name_artifact_and_status(self) -> None:
         agent = LangChainAgent(reading(25))

@@ -231,6 +231,23 @@ class TestPydanticAI(AdapterContract):
         assert (answer.usage, answer.timestamp) == (own.usage, own.timestamp)
         assert all(request.is_paired for request in agent.requests)
 
+    def test_a_shortened_result_keeps_its_picture(self) -> None:
+        picture = BinaryContent(b"\x89PNG\r\n", media_type="image/png")
+
+        def photograph(path: str) -> list[Any]:
+            """Read a file and take a picture of it."""
+            return [content(path), picture]
+
+        tools = [Tool(photograph, name="read")]
+        agent = PydanticAIAgent(reading(25), more={"tools": tools})
+        agent.ask("Read all files of the project.")
+        sent = [p for r in agent.requests for m in r.objects for p in m.parts if is_result(p)]
+        changed = [p.content for p in sent if isinstance(p.content, list) and "left out" in str(p)]
+        assert changed
+        for text, *rest in changed:
+            assert "left out" in text
+            assert rest == [picture]
+
     def test_a_changed_result_keeps_its_id_name_and_metadata(self) -> None:
         agent = PydanticAIAgent(reading(25))
         agent.ask("Read all files of the project.")

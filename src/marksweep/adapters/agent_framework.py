@@ -398,8 +398,8 @@ def _result(kept: Kept, content: Content) -> Content:
     if not kept.is_changed:
         return content
     new = copy.copy(content)
-    new.result = str(kept.message["content"])
-    new.items = [Content.from_text(new.result)]
+    new.items = _contents(kept.message, content.items or ())
+    new.result = "\n".join(item.text for item in new.items if item.type == "text" and item.text)
     return new
 
 

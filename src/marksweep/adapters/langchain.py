@@ -246,6 +246,8 @@ def _message(message: BaseMessage | None, value: Json) -> AnyMessage:
     said = value.get("content")
     if message is None:
         return HumanMessage(said)
+    if isinstance(message, ToolMessage) and isinstance(said, list):
+        said = [message.content[block[AT]] if AT in block else block for block in said]
     if isinstance(message.content, str) or isinstance(message, ToolMessage):
         return message.model_copy(update={"content": said or ""})
     left = {block[AT]: block for block in said or ()}

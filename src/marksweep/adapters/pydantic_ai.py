@@ -174,7 +174,7 @@ def _items(content: Json) -> Json:
 
 
 def _item(item: Json, at: int) -> Json:
-    """Convert an item of a prompt to a block: text, an image, or something that is only counted."""
+    """Convert an item of a prompt or a result to a block: text, an image, or a file."""
     if isinstance(item, str):
         return {"type": "text", "text": item, AT: at}
     if isinstance(item, BinaryContent):
@@ -187,7 +187,7 @@ def _item(item: Json, at: int) -> Json:
         return {"type": "image_url", "image_url": {"url": item.url}, AT: at}
     if isinstance(words := getattr(item, "content", None), str):
         return {"type": "text", "text": words, AT: at}
-    return {"type": "other", "other": str(item), AT: at}
+    return {"type": "file", "file": {"file_data": str(item)}, AT: at}
 
 
 def _answer(response: ModelResponse) -> Json:
@@ -247,6 +247,9 @@ def _shorter(part: Json, value: Json) -> Json:
             if at in left
         ]
         return replace(part, content=items)
+    if type(part) is ToolReturnPart and isinstance(said, list):
+        given = [None, *part.files]
+        said = [given[block[AT]] if AT in block else block["text"] for block in said]
     if type(part) in (UserPromptPart, ToolReturnPart, RetryPromptPart):
         return replace(part, content=said)
     return part
