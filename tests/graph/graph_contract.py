@@ -281,6 +281,8 @@ class HostileContract(OnStore):
         assert store.search(odd, GraphQuery(limit=10**30))
         assert not store.search(odd, GraphQuery(languages=(odd,)))
         assert store.deleted(odd, plan_id=odd) == ()
+        assert len(store.survey(odd).chunks) == 1
+        assert len(store.survey_memories(odd).memories) == 1
         with hold(store, odd, "a test") as lease:
             lease.check()
 
@@ -314,6 +316,15 @@ class MoveContract(OnStore):
         store.load("w", exported)
         assert everything(store, "w") == exported
         assert found(store, "w", "Ada") == ["Ada"]
+
+    def test_chunks_loaded_after_their_memory_are_found_by_its_path_and_tags(
+        self, store: GraphStore
+    ) -> None:
+        code, tagged = file("w", "zebra/a.py", {"a": []}), note("w", "Ada", tags=("unicorn",))
+        store.load("w", [code.memory, tagged.memory])
+        store.load("w", [*code.chunks, *tagged.chunks])
+        assert found(store, "w", "zebra") == [code.chunks[0].text]
+        assert found(store, "w", "unicorn") == ["Ada"]
 
     def test_an_export_of_nodes_brings_their_chunks_and_edges(self, store: GraphStore) -> None:
         record = file("w", "a.py", {"a": ["b"]})

@@ -6,7 +6,7 @@ An engine has a `statements` module with the names below, and runs one of them i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -122,6 +122,17 @@ def find(
         by_id = {str(row[0]): read(workspace_id, row) for row in there}
         found += [by_id[each] for each in ids if each in by_id]
     return tuple(found)
+
+
+def owners(
+    db: Reader, workspace_id: str, items: Collection[base.Item]
+) -> Mapping[str, nouns.Memory]:
+    """Return the memories of the chunks among items, which are among them or in the store."""
+    given = {item.memory_id: item for item in items if isinstance(item, nouns.Memory)}
+    wanted = dict.fromkeys(item.memory_id for item in items if isinstance(item, nouns.Chunk))
+    elsewhere = base.Nodes(memories=tuple(each for each in wanted if each not in given))
+    stored = find(db, workspace_id, elsewhere)
+    return {each.memory_id: each for each in stored if isinstance(each, nouns.Memory)} | given
 
 
 def notes(

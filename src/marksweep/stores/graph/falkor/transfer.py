@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from marksweep.stores.graph import reading
 from marksweep.stores.graph.base import Item
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
@@ -23,7 +24,7 @@ from marksweep.stores.graph.rows import (
     chunk_of,
     entity_of,
     memory_of,
-    plain,
+    plain_all,
     relation_of,
 )
 
@@ -68,14 +69,13 @@ def load(db: Connection, workspace_id: str, items: Collection[Item]) -> None:
     """Write items unchanged. Existing chunks are not overwritten."""
     memories = {item.memory_id: item for item in items if isinstance(item, Memory)}
     chunks = {item.chunk_id: item for item in items if isinstance(item, Chunk)}
-    rows = [chunk_cells(c, memories.get(c.memory_id)) for c in chunks.values()]
-    holders = (c.memory_id for c in chunks.values())
-    owners = [plain(each) for each in dict.fromkeys((*memories, *holders))]
+    owners = reading.owners(db, workspace_id, items)
+    rows = [chunk_cells(c, owners.get(c.memory_id)) for c in chunks.values()]
     steps: list[Step] = [
         (cypher.PUT_ALIASES, {"rows": alias_cells(i for i in items if isinstance(i, Alias))}),
         (cypher.PUT_MEMORIES, {"rows": [memory_cells(memory) for memory in memories.values()]}),
         (cypher.LOAD_CHUNKS, {"rows": rows}),
-        (cypher.ADOPT_CHUNKS, {"ids": owners}),
+        (cypher.ADOPT_CHUNKS, {"ids": plain_all(owners)}),
         (
             cypher.PUT_ENTITIES,
             {"rows": [entity_cells(item) for item in items if isinstance(item, Entity)]},

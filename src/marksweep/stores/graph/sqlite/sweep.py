@@ -10,7 +10,7 @@ from datetime import datetime
 from marksweep.stores.codec import microseconds
 from marksweep.stores.graph.base import Counts, Nodes, Survey
 from marksweep.stores.graph.nouns import Kind
-from marksweep.stores.graph.rows import packed_numbers, survey_row
+from marksweep.stores.graph.rows import packed_numbers, plain, survey_row
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import Change, as_json, number
 from marksweep.stores.graph.sqlite.writing import drop_chunks, drop_entities, drop_memories
@@ -18,16 +18,16 @@ from marksweep.stores.graph.sqlite.writing import drop_chunks, drop_entities, dr
 
 def survey(db: sqlite3.Connection, workspace_id: str) -> Survey:
     """Read ids, edges and small columns at one version."""
-    row = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone()
-    ws, version = row or (0, 0)
+    light = survey_memories(db, workspace_id)
+    ws = number(db, workspace_id)
     chunks, owners = _columns(db, sql.SURVEY_CHUNKS, ws)
     (deleted_chunks,) = _columns(db, sql.SURVEY_DELETED_CHUNKS, ws)
     (entities,) = _columns(db, sql.SURVEY_ENTITIES, ws)
     (deleted_entities,) = _columns(db, sql.SURVEY_DELETED_ENTITIES, ws)
     mention_chunks, mention_entities = _columns(db, sql.SURVEY_MENTIONS, ws)
     return Survey(
-        version=version,
-        memories=tuple(map(survey_row, db.execute(sql.SURVEY_MEMORIES, (ws,)))),
+        version=light.version,
+        memories=light.memories,
         chunks=chunks,
         chunk_owners=owners,
         deleted_chunks=frozenset(deleted_chunks),
@@ -40,7 +40,7 @@ def survey(db: sqlite3.Connection, workspace_id: str) -> Survey:
 
 def survey_memories(db: sqlite3.Connection, workspace_id: str) -> Survey:
     """Read the memories' small columns."""
-    ws, version = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone() or (0, 0)
+    ws, version = db.execute(sql.WORKSPACE, (plain(workspace_id),)).fetchone() or (0, 0)
     return Survey(version, tuple(map(survey_row, db.execute(sql.SURVEY_MEMORIES, (ws,)))))
 
 

@@ -6,11 +6,12 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from typing import TypeVar
 
+from marksweep.stores.graph import reading
 from marksweep.stores.graph.base import Item
 from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Kind, Memory, Mention, Relation
 from marksweep.stores.graph.rows import chunk_of, entity_of, memory_of, plain, relation_of
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import Change, number
+from marksweep.stores.graph.sqlite.connection import Change, Reader, number
 from marksweep.stores.graph.sqlite.writing import (
     Placed,
     put_aliases,
@@ -46,14 +47,14 @@ def load(db: sqlite3.Connection, workspace_id: str, items: Collection[Item]) -> 
     """Write items unchanged. Existing chunks are not overwritten."""
     change = Change(db, workspace_id)
     put_aliases(change, _only(Alias, items))
-    memories = {memory.memory_id: memory for memory in _only(Memory, items)}
-    for name, key in put_memories(change, memories.values()).items():
+    for name, key in put_memories(change, _only(Memory, items)).items():
         change.run(sql.ADOPT_CHUNKS, memory=key, id=plain(name))
     chunks = {chunk.chunk_id: chunk for chunk in _only(Chunk, items)}
     known = change.keys(Kind.CHUNK, chunks)
-    owners = change.keys(Kind.MEMORY, (chunk.memory_id for chunk in chunks.values()))
+    keys = change.keys(Kind.MEMORY, (chunk.memory_id for chunk in chunks.values()))
+    memories = reading.owners(Reader(db), workspace_id, items)
     new = (chunk for chunk_id, chunk in chunks.items() if chunk_id not in known)
-    put_chunks(change, [Placed(c, owners.get(c.memory_id), memories.get(c.memory_id)) for c in new])
+    put_chunks(change, [Placed(c, keys.get(c.memory_id), memories.get(c.memory_id)) for c in new])
     put_entities(change, _only(Entity, items))
     mentions, relations = _only(Mention, items), _only(Relation, items)
     ends = [each for relation in relations for each in (relation.source_id, relation.target_id)]
