@@ -30,6 +30,7 @@ from tests.mcp.support import Agent, with_agent
         ("folder", "", "p/folder", "p/folder/backups"),
         ("redis://host:6379/0", "", "p/.marksweep", "p/.marksweep/backups"),
         ("project.db", "elsewhere", "p/elsewhere", "p/elsewhere/backups"),
+        ("project.db", "elsewhere/notes.db", "p/elsewhere/notes.db", "p/elsewhere/backups"),
         ("project.db", "falkordb://host:6379", "falkordb://host:6379", "p/backups"),
     ],
 )

@@ -8,7 +8,7 @@ import msgspec
 
 from marksweep.settings import Settings
 from marksweep.settings.layers import FOLDER
-from marksweep.stores.location import BACKUPS, within
+from marksweep.stores.location import BACKUPS, graph_location, within
 from marksweep.urls import split_scheme
 
 
@@ -35,4 +35,5 @@ def place_of(settings: Settings, project: str | Path = ".") -> ProjectPaths:
         file = Path(where)
         beside = file.parent if file.suffix and not file.is_dir() else file
     graph = within(folder, settings.memory.location) or str(beside)
-    return ProjectPaths(where, graph, (beside if split_scheme(graph)[0] else Path(graph)) / BACKUPS)
+    database = None if split_scheme(graph)[0] else graph_location(graph).path
+    return ProjectPaths(where, graph, (database.parent if database else beside) / BACKUPS)
