@@ -211,6 +211,13 @@ def test_what_is_forgotten_can_be_restored(session: Session) -> None:
     assert {each.id for each in session.memory.recall("parser")} == {note, "live-1", "swept-1"}
 
 
+def test_what_was_forgotten_before_is_not_called_pinned(session: Session) -> None:
+    note = session.memory.remember("Ada owns the parser").memory_id
+    session.memory.forget([note])
+    again = session.memory.forget([note])
+    assert (again.done, again.left) == ((), (f"memory {note} is forgotten already",))
+
+
 def test_a_pinned_note_stays(session: Session) -> None:
     note = session.memory.remember("Never deploy on Fridays", pinned=True).memory_id
     gone = session.memory.forget([note])

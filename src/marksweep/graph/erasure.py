@@ -20,7 +20,7 @@ from marksweep.model import Action, Event, Segment
 from marksweep.stores.base import Store
 from marksweep.stores.files import KEPT
 from marksweep.stores.graph.base import GraphStore, Nodes
-from marksweep.stores.graph.nouns import Kind
+from marksweep.stores.graph.nouns import Kind, Memory
 
 OUT_OF_REACH = (
     "copies of backups that were taken elsewhere",
@@ -65,7 +65,8 @@ def hide(
 ) -> Forgotten:
     """Soft-delete memories by a separate plan. Pinned ones stay."""
     snapshot = heap.snapshot()
-    memories = graph.fetch(heap.workspace, memory_ids)
+    found = graph.fetch(heap.workspace, memory_ids)
+    memories = [record for record in found if record.memory.deleted_at is None]
     units = NamedUnits(
         [
             (
@@ -84,12 +85,14 @@ def hide(
     )
     collector.save(plan, now=now)
     gone = nodes_of(collector.collect(plan, now=now, confirm=plan.plan_id).swept)
-    left = tuple(
-        f"memory {record.memory.memory_id} is pinned or changed meanwhile; unpin it first"
-        for record in memories
-        if record.memory.memory_id not in gone.memories
-    )
-    return Forgotten(gone=gone, plan_id=plan.plan_id, unreached=left)
+    left = [record.memory for record in found if record.memory.memory_id not in gone.memories]
+    return Forgotten(gone=gone, plan_id=plan.plan_id, unreached=tuple(map(_why_left, left)))
+
+
+def _why_left(memory: Memory) -> str:
+    if memory.deleted_at is not None:
+        return f"memory {memory.memory_id} is forgotten already"
+    return f"memory {memory.memory_id} is pinned or changed meanwhile; unpin it first"
 
 
 class Eraser:

@@ -47,7 +47,8 @@ def time_to_live(text: str) -> timedelta | None:
     letters = written.removeprefix(number)
     unit = next((u for u in UNITS if letters in (u[0], u, u.removesuffix("s"))), "")
     digits = number.rstrip()
-    if not unit or not digits.isdecimal() or not 0 < int(digits) < MAX_TTL:
+    is_number = digits.isdecimal() and len(digits) <= len(str(MAX_TTL))
+    if not unit or not is_number or not 0 < int(digits) < MAX_TTL:
         raise BadInput(
             f"the time to live is {text!r}; expected a whole number followed by m, h, d or w, "
             "such as 30d."
