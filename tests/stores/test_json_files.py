@@ -216,6 +216,7 @@ def test_a_file_that_is_damaged_while_open_is_refused_until_it_is_repaired(
         ('{"segments": [], "version": "x"}', "version"),
         ('{"segments": [{"segment_id": "\xff', "line 1, column"),
         ("[" * 100_000, "nested too deeply|line 1"),
+        (f'{{"segments": [], "version": {"9" * 5_000}}}', "digits"),
     ],
 )
 def test_a_file_of_another_shape_is_refused_with_its_place(
@@ -287,14 +288,15 @@ def test_a_handle_that_reported_a_torn_line_does_not_report_its_repair(
     assert caplog.records == []
 
 
+@pytest.mark.parametrize("damaged", [b'{"event":', b"[" * 100_000], ids=["cut", "nested"])
 def test_a_damaged_line_inside_the_journal_is_refused_with_its_number(
-    path: Path, store: JsonStore
+    path: Path, store: JsonStore, damaged: bytes
 ) -> None:
     journal = path.with_name("context.journal.jsonl")
     for _ in range(3):
         store.journal.append(DEFAULT_WORKSPACE, Entry(Event.SWEPT, NOON))
     lines = journal.read_bytes().split(b"\n")
-    journal.write_bytes(b"\n".join([lines[0], lines[1][:9], lines[2], b""]))
+    journal.write_bytes(b"\n".join([lines[0], damaged, lines[2], b""]))
     with pytest.raises(StoreCorrupt, match=r"journal\.jsonl: line 2 is not a journal entry"):
         JsonStore(path).journal.read(DEFAULT_WORKSPACE)
 

@@ -79,6 +79,19 @@ def test_a_segment_of_the_wrong_shape_and_one_twice_are_skipped(tmp_path: Path) 
     assert "occurs twice" in found.skipped[1].reason
 
 
+def test_values_that_python_does_not_read_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "context.json"
+    good = '{"segment_id": "a", "type": "x", "created_at": "2025-06-01T12:00:00Z"}'
+    deep = f'{{"segment_id": "b", "type": {"[" * 100_000}{"]" * 100_000}}}'
+    long = f'{{"segment_id": "c", "position": {"9" * 5_000}}}'
+    path.write_text(f'{{"segments": [{deep}, {long}, {good}]}}')
+    found = salvage(path)
+    assert [each.segment_id for each in found.workspaces[0].segments] == ["a"]
+    assert {each.place for each in found.skipped} >= {
+        f"{path}, line 1, column {1 + path.read_text().index(each)}" for each in (deep, long)
+    }
+
+
 def test_torn_and_damaged_journal_lines_are_named(tmp_path: Path) -> None:
     path = tmp_path / "context.json"
     fill(JsonStore(path))

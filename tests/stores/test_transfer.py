@@ -169,6 +169,11 @@ def _shuffled(body: bytes) -> bytes:
     return gzip.compress(b"".join([first, *reversed(rest), last]))
 
 
+def _nested(body: bytes) -> bytes:
+    first, second, *_ = gzip.decompress(body).splitlines(keepends=True)
+    return gzip.compress(first + second + b'{"stashed":' + b"[" * 100_000 + b"\n")
+
+
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
@@ -177,6 +182,7 @@ def _shuffled(body: bytes) -> bytes:
         (_shuffled, StoreCorrupt, "out of order"),
         (_foreign, StoreCorrupt, "marksweep_graph"),
         (_newer, StoreTooNew, "format 2, this marksweep knows up to 1"),
+        (_nested, StoreCorrupt, "nested too deeply"),
         (lambda _: b"", StoreCorrupt, "it is empty"),
         (lambda _: b"hello", StoreCorrupt, "not a complete backup"),
     ],

@@ -186,7 +186,7 @@ def _decoded(path: Path, decode: Callable[[bytes], Decoded], raw: bytes) -> Deco
     """Decode a line; StoreCorrupt if that fails."""
     try:
         return decode(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(path, str(error)) from error
 
 

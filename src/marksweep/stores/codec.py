@@ -41,15 +41,23 @@ class Codec(Generic[Noun]):
         """Decode a noun; ValueError if it is invalid."""
         try:
             return self._decode(body)
-        except msgspec.DecodeError:
-            return msgspec.convert(json.loads(body), self._kind)
+        except (msgspec.DecodeError, RecursionError):
+            return msgspec.convert(parse_json(body), self._kind)
 
     def decode_all(self, bodies: Sequence[bytes]) -> list[Noun]:
         """Decode many nouns at once, which is faster than one by one."""
         try:
             return self._decode_list(b"[" + b",".join(bodies) + b"]")
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return [self.decode(body) for body in bodies]
+
+
+def parse_json(text: bytes) -> object:
+    """Parse JSON of any origin; ValueError if it is invalid."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 SEGMENT = Codec(Segment)

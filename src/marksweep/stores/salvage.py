@@ -184,10 +184,11 @@ def _items(
         at = following.start()
         try:
             found, end = json.JSONDecoder().raw_decode(text, at)
-        except json.JSONDecodeError as error:
-            if error.pos not in damaged:
-                damaged.add(error.pos)
-                skipped.append(Skipped(_place(path, text, error.pos), error.msg))
+        except (ValueError, RecursionError) as error:
+            where, why = getattr(error, "pos", at), getattr(error, "msg", str(error))
+            if where not in damaged:
+                damaged.add(where)
+                skipped.append(Skipped(_place(path, text, where), why))
             at += 1
             continue
         if "segment_id" not in found:  # the whole document, which contains them

@@ -12,7 +12,7 @@ import msgspec
 
 from marksweep.errors import StoreCorrupt, StoreTooNew
 from marksweep.model import Segment, Stashed
-from marksweep.stores.codec import SEGMENT
+from marksweep.stores.codec import SEGMENT, parse_json
 
 FORMAT = 1
 """The file format version that this code writes, and the newest it reads."""
@@ -35,14 +35,14 @@ class Document(msgspec.Struct, frozen=True):
 def parse(path: Path, text: bytes) -> Document:
     """Parse a file and its header. A bare `{"segments": […]}` is enough."""
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise StoreCorrupt(f"{path}: invalid JSON at {place}: {error.msg}. {SALVAGE}") from error
     except UnicodeDecodeError as error:
         raise StoreCorrupt(f"{path}: invalid UTF-8 at byte {error.start}. {SALVAGE}") from error
-    except RecursionError as error:
-        raise StoreCorrupt(f"{path}: nested too deeply to be ours. {SALVAGE}") from error
+    except ValueError as error:
+        raise StoreCorrupt(f"{path}: {error}. {SALVAGE}") from error
     if not isinstance(found, dict) or not isinstance(found.get("segments"), list):
         raise StoreCorrupt(
             f'{path}: found {_named(found)}, expected an object {{"segments": […]}}. {SALVAGE}'
