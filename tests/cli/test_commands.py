@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,9 @@ from marksweep.segments import Segments
 from marksweep.strategies.registry import STRATEGIES
 from marksweep.testing.builders import Clock
 from tests.cli.support import fill, history, run
+
+LONG_NAME = "x" * 300
+"""A name that no file system takes."""
 
 
 @pytest.fixture(autouse=True)
@@ -591,6 +595,43 @@ class TestBadInput:
         left = [json.loads(line) for line in out.splitlines()] if is_lines else json.loads(out)
         assert left[:2] == messages[:2]
         assert validate(left, "openai_chat") == []
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("analyze", LONG_NAME),
+            ("collect", LONG_NAME, "--limit", "2k"),
+            ("undo", LONG_NAME),
+            ("store", "export", LONG_NAME),
+            ("memory", "import", LONG_NAME),
+            ("live", "--store", f"{LONG_NAME}.db"),
+            ("demo", "--store", LONG_NAME),
+            ("plugin", "claude", "chat.json"),
+        ],
+    )
+    def test_a_path_that_the_system_refuses_is_one_line_and_a_code_for_failure(
+        self, transcript: Path, words: tuple[str, ...]
+    ) -> None:
+        assert transcript.name == "chat.json"
+        done = run(*words)
+        assert done.exit_code in (2, 4), done.output
+        (said,) = done.stderr.splitlines()
+        assert said.startswith("marksweep: ")
+
+    @pytest.mark.parametrize("server", [("web",), ("proxy",), ("serve", "--http")])
+    def test_a_port_that_is_in_use_is_named_with_what_to_do(self, server: tuple[str, ...]) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            done = subprocess.run(
+                [sys.executable, "-m", "marksweep", *server, "--port", port],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+        assert done.returncode == 2, done.stderr
+        assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in done.stderr
+        assert "--port" in done.stderr
 
     def test_a_mistyped_command_gets_a_suggestion(self) -> None:
         done = run("analize")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from importlib import import_module
 from typing import IO
 
@@ -56,8 +57,8 @@ EXTRAS = {
 """The extra that installs what a command needs beyond `cli`."""
 
 
-class MissingPackage(click.ClickException):
-    """A command needs a package that is not installed."""
+class Unusable(click.ClickException):
+    """A command needs a package that is not installed, or a file that the system refuses."""
 
     exit_code = 2
 
@@ -67,9 +68,9 @@ class MissingPackage(click.ClickException):
 
 
 def _explain(command: str | None, error: ModuleNotFoundError) -> None:
-    """Raise MissingPackage with what to install, if the command has an extra."""
+    """Raise Unusable with what to install, if the command has an extra."""
     if command in EXTRAS:
-        raise MissingPackage(
+        raise Unusable(
             f"{command} needs the package {error.name}. "
             f"Install it: pip install 'marksweep[{EXTRAS[command]}]'"
         ) from error
@@ -109,12 +110,18 @@ class Lazy(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Load and run a command; report what is missing, and Ctrl-C."""
+        """Load and run a command; report what is missing, what the system refuses, and Ctrl-C."""
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
             _explain(ctx.invoked_subcommand, error)
             raise
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # click ends quietly: nobody reads any more
+                raise
+            where = f"{error.filename}: " if error.filename is not None else ""
+            reason = error.strerror or str(error)
+            raise Unusable(f"{where}{reason}. Check the path, and who may use it.") from error
         except KeyboardInterrupt:
             interrupted()
         except click.Abort as error:

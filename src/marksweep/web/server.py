@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from marksweep.errors import Refused
+from marksweep.errors import BadInput, Refused
 from marksweep.urls import is_loopback
 from marksweep.web.bearer import TOKEN, BearerTokens, new_token, token_of_environment
 from marksweep.web.heaps import Heaps
@@ -111,13 +112,28 @@ async def listen(app: ASGIApp, listening: Listening, started: Callable[[str], No
         date_header=False,
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
     )
-    socket = config.bind_socket()
-    # asyncio sets this only for sockets with an explicit protocol; without it, chunks are delayed.
-    socket.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-    socket.listen(config.backlog)
-    try:
+    with _bound(listening, config.backlog) as bound:
+        # asyncio sets this only for sockets with an explicit protocol; without it, chunks are
+        # delayed.
+        bound.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
         shown = f"[{listening.host}]" if ":" in listening.host else listening.host
-        started(f"http://{shown}:{socket.getsockname()[1]}")
-        await uvicorn.Server(config).serve(sockets=[socket])
-    finally:
-        socket.close()
+        started(f"http://{shown}:{bound.getsockname()[1]}")
+        await uvicorn.Server(config).serve(sockets=[bound])
+
+
+def _bound(listening: Listening, backlog: int) -> socket.socket:
+    """Open the socket of a server; BadInput says why it cannot listen there."""
+    is_ipv6 = ":" in listening.host
+    try:
+        return socket.create_server(
+            (listening.host, listening.port),
+            family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
+            backlog=backlog,
+            dualstack_ipv6=is_ipv6 and socket.has_dualstack_ipv6(),
+        )
+    except OSError as error:
+        raise BadInput(
+            f"cannot listen on {listening.host} port {listening.port}: {error.strerror}. Pass "
+            "--port with another number, or 0 for a free one, and an address of this machine as "
+            "--host."
+        ) from error
