@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import socket
 from collections.abc import Iterator
@@ -103,6 +105,84 @@ def test_a_folder_that_the_root_around_it_ignores_stays_a_root(disk: Disk) -> No
     disk.index("shop/cart")
     assert disk.names() == [("shop", 2, 0), ("cart", 2, 0)]
     assert disk.stale() == set()
+
+
+def test_a_folder_that_the_root_around_it_ignores_from_now_on_becomes_a_root(disk: Disk) -> None:
+    disk.index("shop")
+    disk.pin("basket")
+    write(disk.folder, "shop/.gitignore", "cart/\n")
+    disk.index("shop/cart")
+    assert disk.found("basket") == [("cart", "cart.py")]
+    assert disk.pinned("basket")
+    disk.index("shop")
+    assert disk.found("basket") == [("cart", "cart.py")]
+
+
+def test_a_folder_that_was_ignored_for_a_while_is_one_memory_per_file(disk: Disk) -> None:
+    disk.index("shop")
+    write(disk.folder, "shop/.gitignore", "cart/\n")
+    disk.index("shop")
+    assert disk.found("basket") == []
+    disk.index("shop/cart")
+    (disk.folder / "shop/.gitignore").unlink()
+    disk.index("shop")
+    assert disk.found("basket") == [("shop", "cart/cart.py")]
+
+
+def test_the_ignore_files_of_a_root_apply_to_a_folder_that_is_a_part_of_it(disk: Disk) -> None:
+    write(disk.folder, "shop/.gitignore", "*.log\n")
+    write(disk.folder, "shop/cart/requests.log", "a request came\n")
+    disk.index("shop")
+    assert disk.index("shop/cart") == 0
+    assert disk.found("request") == []
+
+
+def test_a_folder_of_a_root_that_cannot_be_listed_hides_its_files(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.index("shop")
+    closed = str(disk.folder / "shop/cart")
+    listing = os.scandir
+
+    def scandir(path: Path) -> Iterator[os.DirEntry[str]]:
+        if os.path.normpath(path) == closed:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return listing(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    report = index(disk._open, disk.folder / "shop/cart")
+    assert [(each.path, each.reason) for each in report.skipped] == [(".", "permission denied")]
+    assert disk.found("basket") == [("shop", "cart/cart.py")]
+
+
+@pytest.mark.parametrize("narrow", [{"languages": ["go"]}, {"max_bytes": 30}])
+def test_a_root_around_another_leaves_what_its_filter_leaves_out(
+    disk: Disk, narrow: dict[str, object]
+) -> None:
+    write(disk.folder, "shop/cart/cart.go", "package cart\n")
+    write(disk.folder, "shop/cart/price.py", "def quote():\n    return 'a good price'\n")
+    disk.index("shop/cart")
+    disk.index("shop", **narrow)
+    assert disk.found("package") == [("shop", "cart/cart.go")]
+    assert disk.found("quote") == [("cart", "price.py")]
+    disk.index("shop")
+    assert disk.found("quote") == [("shop", "cart/price.py")]
+
+
+def test_a_root_around_another_leaves_what_it_cannot_read_for_now(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.index("shop/cart")
+    opening = os.open
+
+    def refuse(path: Path, *args: int) -> int:
+        if Path(path).name == "price.py":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opening(path, *args)
+
+    monkeypatch.setattr(os, "open", refuse)
+    disk.index("shop")
+    assert disk.found("quote") == [("cart", "price.py")]
 
 
 def test_a_root_with_an_explicit_name_is_never_part_of_another(disk: Disk) -> None:

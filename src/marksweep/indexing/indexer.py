@@ -34,7 +34,7 @@ from marksweep.indexing.files import MAX_FILE_BYTES, Unfit
 from marksweep.indexing.gather import Batch, Gatherer, Job, Tally
 from marksweep.indexing.readers import Reader, Worker
 from marksweep.indexing.report import IndexReport, Progress
-from marksweep.indexing.roots import Adoptions, Twins, below, enclosed, from_folder
+from marksweep.indexing.roots import Adoptions, Twins, enclosed, from_folder
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Found, Walk, resolved, walk
 from marksweep.model import utc_now
@@ -148,7 +148,7 @@ class _Indexing:
 
     def _run(self, lease: Lease, reader: Reader) -> IndexReport:
         self.job = job = enclosed(self.store, self.job)
-        walked = below(walk(job.root / job.under, job.selection), job)
+        walked = walk(job.root, job.selection, job.under)
         known = self.store.files(job.workspace_id, job.repository)
         rows = [row for row in known if row.relative_path.startswith(job.under)]
         adoptions = Adoptions(self.store, job, walked, is_new=not known)
@@ -159,7 +159,7 @@ class _Indexing:
         )
         tally = self._fill(lease, reader, walked, delta, adoptions)
         finished = self._finish(lease, walked, delta, tally)
-        if left := adoptions.left():
+        if left := adoptions.left((*walked.skipped, *tally.skipped)):
             self.store.mark_stale(job.workspace_id, left)
         stale = finished.stale + sum(
             row.stale and not row.deleted and row.memory_id not in tally.seen for row in rows

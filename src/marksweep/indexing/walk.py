@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import msgspec
@@ -58,11 +58,14 @@ class Walk(msgspec.Struct, frozen=True):
         return not (self.found or self.skipped or self.ignored or self.unselected or self.left_out)
 
 
-def walk(root: Path, selection: Selection) -> Walk:
-    """List a folder's files that are selected and not ignored."""
+def walk(root: Path, selection: Selection, under: str = "") -> Walk:
+    """List a root's files that are selected and not ignored.
+
+    Only those below the folder `under`, which ends with a slash, if it is given.
+    """
     root = resolved(root)
     walker = _Walker(root, selection)
-    walker.run()
+    walker.run(under)
     return Walk(
         root,
         tuple(sorted(walker.found, key=lambda found: found.path)),
@@ -71,6 +74,11 @@ def walk(root: Path, selection: Selection) -> Walk:
         walker.unselected,
         tuple(sorted(walker.left_out, key=lambda left: left.path)),
     )
+
+
+def ignores(root: Path, under: str) -> bool:
+    """Return whether a walk of a root ignores a folder, which ends with a slash."""
+    return _Walker(root, Selection()).rules_at(under) is None
 
 
 def resolved(root: Path) -> Path:
@@ -113,9 +121,19 @@ class _Walker:
             self._skip("..", f"an ignore file above the root is not read: {unfit.reason}")
             return Rules(), ""
 
-    def run(self) -> None:
-        """Walk all folders, each once."""
-        folders = [("", self._rules)]
+    def rules_at(self, under: str) -> Rules | None:
+        """Return the rules from above a folder; None if they ignore it."""
+        rules, folder = self._rules, ""
+        for name in PurePosixPath(under).parts:
+            rules = self._read_rules(folder, rules)
+            folder += f"{name}/"
+            if name in ALWAYS_IGNORED or rules.ignores(self._prefix + folder):
+                return None
+        return rules
+
+    def run(self, under: str) -> None:
+        """Walk all folders below one, each once."""
+        folders = [(under, self.rules_at(under) or Rules())]
         while folders:
             folder, rules = folders.pop()
             try:
@@ -124,7 +142,7 @@ class _Walker:
             except OSError as error:
                 self._skip(folder or ".", trouble(error), unknown=True)
                 continue
-            inner = self._read_rules(folder, rules, listed)
+            inner = self._read_rules(folder, rules)
             names = [entry.name for entry in listed]
             folders.extend(
                 (f"{folder}{entry.name}/", inner)
@@ -133,11 +151,12 @@ class _Walker:
                 and not self._leaves_out(f"{folder}{entry.name}", entry.name, names)
             )
 
-    def _read_rules(self, folder: str, rules: Rules, listed: list[os.DirEntry[str]]) -> Rules:
-        if not any(entry.name == IGNORE_FILE for entry in listed):
+    def _read_rules(self, folder: str, rules: Rules) -> Rules:
+        file = self.root / folder / IGNORE_FILE
+        if not os.path.lexists(file):
             return rules
         try:
-            return rules.read(self._prefix + folder, self.root / folder / IGNORE_FILE)
+            return rules.read(self._prefix + folder, file)
         except Unfit as unfit:
             self._skip(folder + IGNORE_FILE, f"its rules are not read: {unfit.reason}")
             return rules
