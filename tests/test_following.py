@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marksweep.conversation import Conversation
+from marksweep.core.budget import Budget
 from marksweep.dialects import validate
 from marksweep.errors import BadInput, Refused, UnreadableWarning
 from marksweep.following import Kept, unmarked
@@ -123,6 +124,24 @@ def test_a_rewind_takes_back_what_the_host_took_back() -> None:
     assert sent(talk.follow(other)) == other
     assert [message.raw for message in talk.history] == other
     assert talk.follow(history)[-1].message == history[-1]
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic"])
+def test_a_rewind_to_a_swept_request_that_the_model_had_not_answered_brings_it_back(
+    dialect: str,
+) -> None:
+    asked = [Said("fix the parser"), Said("and the lexer: " + "why? " * 400)]
+    history = render_script(Script((*asked, Answered("done"))), dialect)
+    store = MemoryStore()
+    talk = Conversation(limit=10**6, store=store, dialect=dialect)
+    talk.follow(history)
+    roomy, talk.budget = talk.budget, Budget.of(300)
+    talk.collect(talk.plan(0, strategy="truncate"))
+    assert len(talk.history) == 2
+    talk.budget = roomy
+    assert sent(talk.follow(history[:2])) == history[:2]
+    reopened = Conversation(limit=10**6, store=store, dialect=dialect)
+    assert reopened.extend(history[2:]) == ["m3"]
 
 
 @pytest.mark.parametrize("dialect", PROVIDERS)

@@ -229,12 +229,11 @@ class Follower:
     def rewind_to(self, position: int | None, now: datetime) -> bool:
         """Remove all messages from a position on; return whether there were any.
 
-        The messages that are then the newest, from the model's last answer on, come back if they
-        were swept.
+        What the model has not answered then, and its last answer, come back if they were swept.
         """
         if position is None:
             return False
-        start = self._last_answer_before(position)
+        start = self._unanswered_before(position)
         with self._collector.holding(now):
             while swept := self._swept_from(start):
                 self._collector.restore(swept, now=now)
@@ -243,15 +242,19 @@ class Follower:
         self._digested.clear()
         return True
 
-    def _last_answer_before(self, position: int) -> int:
-        """Return the position where the model's last answer before a position begins."""
-        start = position
-        for segment in reversed([s for s in self._said() if s.position < position]):
-            is_model = self._heap.message(segment).role is Role.MODEL
-            if start < position and not is_model:
+    def _unanswered_before(self, position: int) -> int:
+        """Return where the model's last answer before a position begins.
+
+        If the model never spoke, return the position of the last message.
+        """
+        said = [s for s in self._said() if s.position < position]
+        answer = None
+        for segment in reversed(said):
+            if self._heap.message(segment).role is Role.MODEL:
+                answer = segment.position
+            elif answer is not None:
                 break
-            start = segment.position if is_model else start
-        return start
+        return answer or (said[-1].position if said else position)
 
     def _swept_from(self, position: int) -> list[str]:
         found = self._store.stash.search(self._heap.workspace, EVERYTHING)
