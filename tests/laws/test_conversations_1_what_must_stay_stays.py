@@ -76,6 +76,21 @@ def test_the_words_and_the_newest_exchange_of_the_most_recent_turns_stay(
     assert {result.call_id for m in work[-1:] for result in m.function_responses} <= answered
 
 
+LINE = '[marksweep: 5 messages left out (calls of read), 1,234 tokens; recall("m3")]'
+
+
+@each_strategy
+def test_a_line_that_is_pinned_or_first_of_all_stays_also_beside_what_goes(strategy: Any) -> None:
+    said: list[Any] = [{"role": "user", "content": LINE}]
+    said += [{"role": "assistant", "content": f"answer {n} " * 200} for n in range(3)]
+    said += [{"role": "user", "content": LINE}]
+    said += [{"role": "assistant", "content": f"more {n} " * 200} for n in range(3)]
+    talk = holding(said, "anthropic", strategy)
+    talk.pin("m5")
+    talk.collect(talk.plan(0))
+    assert [m.raw for m in talk.history if m.message_id in ("m1", "m5")] == [said[0], said[4]]
+
+
 def last_turns(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:
     """Return the last turns. A turn begins at a user message that is not a result."""
     starts = [

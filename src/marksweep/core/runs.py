@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from marksweep.core.context import PlanningContext
-from marksweep.model import Segment
+from marksweep.model import Action, Segment
 
 
 class Lines(Protocol):
@@ -79,9 +79,15 @@ class RunFinder:
 
     @cached_property
     def _old(self) -> frozenset[int]:
-        """Lines that are live."""
-        is_line = self._lines.is_line
-        return frozenset([i for i, s in enumerate(self._context.segments) if is_line(s)])
+        """Lines that are live and may be replaced: not pinned or locked."""
+        context, is_line = self._context, self._lines.is_line
+        return frozenset(
+            [
+                i
+                for i, segment in enumerate(context.segments)
+                if is_line(segment) and context.may_yield((i,), Action.TRIM)
+            ]
+        )
 
     @cached_property
     def _unsaid(self) -> frozenset[int]:
