@@ -196,6 +196,25 @@ def test_a_line_grows_with_its_run_and_no_other_line_changes(dialect: str) -> No
     assert lines_in(talk.history) == []
 
 
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])
+def test_no_line_is_between_a_call_and_its_result_if_another_call_between_them_goes(
+    dialect: str,
+) -> None:
+    script = Script((Said("go"), *busy(2), Answered("done"), Said("and now?")))
+    said = render_script(script, dialect)
+    said[2:4] = said[3], said[2]
+    assert validate(said, dialect) == []
+    talk = Conversation(limit=10**6, strategy="truncate", dialect=dialect)
+    names = talk.extend(said)
+    talk.pin(names[1])
+    talk.collect(talk.plan(0))
+    assert [m.message_id for m in talk.history[:3]] == [names[0], names[1], names[3]]
+    assert len(lines_in(talk.history)) == 1
+    assert validate(talk.messages, dialect) == []
+    talk.undo()
+    assert talk.messages == said
+
+
 def test_a_line_is_not_swept_by_itself() -> None:
     script = Script((Said("go"), *busy(4), Answered("so far"), Said("and now?"), Answered("ok")))
     talk = Conversation(limit=10**6, strategy="truncate")

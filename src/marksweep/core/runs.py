@@ -112,6 +112,9 @@ class RunFinder:
             gone = [i for n in numbers for i in steps[n] if i not in old_lines]
             line = self._line(sorted([*gone, *old])) if gone and run.is_open else None
             if line is not None:
+                # What it covers may begin earlier, where no line may be.
+                place = self._context.segments[run.members[0]].position
+                line = msgspec.structs.replace(line, position=place)
                 live = tuple(sorted(old - step_of.keys()))
                 cost = line.tokens - sum([sizes[i] for i in live])
                 leaving.append(Run(numbers, live, line, cost))
