@@ -878,8 +878,8 @@ MUTANTS = (
     Mutant(
         "rulebook: orphans are fine",
         "dialects/rulebook.py",
-        "for slot in match(messages, answers.calls, answers.results).orphans:",
-        "for slot in match(messages, answers.calls, answers.results).orphans[:0]:",
+        "for slot in answers.orphans(messages):",
+        "for slot in answers.orphans(messages)[:0]:",
     ),
     Mutant(
         "detecting: Gemini's role function is chat",

@@ -108,6 +108,27 @@ def test_reasoning_goes_with_all_that_the_model_did_next() -> None:
     assert units(RESPONSES, read(items).messages) == [(0,), (1, 2, 3, 4, 5), (6,)]
 
 
+def refers(name: str) -> dict[str, Any]:
+    return {"type": "item_reference", "id": name}
+
+
+def test_a_reference_goes_with_what_may_belong_to_it() -> None:
+    """Only the provider knows whether it is a thought, a call or a text."""
+    called = [refers("rs_1"), refers("fc_1"), refers("fc_2"), answers("1"), answers("2")]
+    items = [USER, *called, refers("rs_2"), asks("3"), answers("3"), refers("msg_1"), USER]
+    together = [(0,), (1, 2, 3, 4, 5), (6, 7, 8), (9,), (10,)]
+    assert units(RESPONSES, read(items).messages) == together
+    assert rules(items) == []
+
+
+def test_an_output_after_a_reference_may_answer_a_call_of_the_provider() -> None:
+    assert rules([USER, answers("1"), refers("fc_2"), answers("2")]) == ["outputs-have-calls"]
+    repaired, _ = repair(
+        [USER, answers("1"), refers("fc_2"), answers("2"), asks("3"), USER], "openai_responses"
+    )
+    assert [item.get("call_id") for item in repaired] == [None, None, "2", "3", "3", None]
+
+
 def test_an_approval_goes_with_its_request() -> None:
     request = {"type": "mcp_approval_request", "id": "r", "name": "f", "server_label": "s"}
     response = {"type": "mcp_approval_response", "approval_request_id": "r", "approve": True}

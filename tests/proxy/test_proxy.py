@@ -273,6 +273,22 @@ def test_a_retry_after_a_kill_in_mid_stream_gets_the_same_bytes(
         assert second.totals["collections"] == 0
 
 
+def test_a_stored_call_that_is_only_referred_to_goes_with_its_output() -> None:
+    """As SDKs send calls that the provider stores. It refuses a call without its output."""
+    items: list[Any] = [{"role": "user", "content": "a task with stored calls"}]
+    projection = Projection(Options(limit=3_000), None)
+    for n in range(30):
+        items += [{"type": "item_reference", "id": f"{kind}_{n}"} for kind in ("rs", "fc")]
+        output = f"content of file {n}\n" * 60
+        items.append({"type": "function_call_output", "call_id": f"{n}", "output": output})
+        body = json.dumps({"input": items}).encode()
+        sent = json.loads(projection.outgoing(Incoming("openai_responses", {}, body)).body)["input"]
+        referred = [item["id"] for item in sent if item.get("type") == "item_reference"]
+        answered = [item["call_id"] for item in sent if "call_id" in item]
+        assert referred == [f"{kind}_{each}" for each in answered for kind in ("rs", "fc")]
+    assert 2 < len(answered) < 30
+
+
 def test_usage_that_comes_late_is_compared_with_the_request_it_answers() -> None:
     """Compared with the larger request after it, the limit would seem to be larger."""
     history = work("a task with late usage", 12, lines=12)

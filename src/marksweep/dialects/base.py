@@ -364,6 +364,10 @@ class Tying:
         """Return the numbers of messages that must stay: their calls wait for a result."""
         return {slot.message for slot in self._matcher.waiting()}
 
+    def thinks(self, message: Message) -> bool:
+        """Whether a message of the model has a thought."""
+        return any(part.thought is not None for part in message.parts)
+
     def feed(self, i: int, message: Message) -> list[int]:
         """Read the next message; return the numbers of those it is tied to."""
         answered = self._matcher.feed(i, message)
@@ -373,7 +377,7 @@ class Tying:
             self._thought = False
             return sorted(tied) if len(tied) > 1 else list(tied)
         had_thought = self._thought
-        self._thought = had_thought or any(part.thought is not None for part in message.parts)
+        self._thought = had_thought or self.thinks(message)
         if self._thought and self._run:
             tied.update(self._run[-1:] if had_thought else self._run)
         self._run.append(i)

@@ -12,14 +12,27 @@ from collections.abc import Sequence
 from marksweep.dialects import base, rulebook
 from marksweep.dialects.base import Json, Messages, Rule, Slot, word
 from marksweep.dialects.rulebook import Answers, all_after, each_run, separately
-from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
+from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 FUNCTION_CALLING = "https://platform.openai.com/docs/guides/function-calling"
 REASONING = "https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context"
 
 APPROVALS = "https://platform.openai.com/docs/guides/tools-connectors-mcp#approvals"
 
-ANSWERS = Answers(each_run, all_after, separately)
+
+def _refers(message: Message) -> bool:
+    """Whether an item stands for one that the provider stores: a thought, a call or a text."""
+    return any(
+        isinstance(part.raw, dict) and part.raw.get("type") == "item_reference"
+        for part in message.parts
+    )
+
+
+def _first_reference(messages: Messages) -> int:
+    return next((i for i, message in enumerate(messages) if _refers(message)), len(messages))
+
+
+ANSWERS = Answers(each_run, all_after, separately, known=_first_reference)
 
 
 def _asked(part: Part) -> FunctionCall | None:
@@ -126,6 +139,32 @@ OUTPUTS = {f"{kind}_output": kind for kind in CALLS}
 TEXTS = ("input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text")
 
 
+class ReferenceTying(base.Tying):
+    """Also ties a reference to what it may belong to: it can stand for a thought or a call.
+
+    Those are the model's items beside it, and outputs of calls that are not in the history.
+    """
+
+    _referring: tuple[int, ...] = ()
+    """The references in the model's last run."""
+    _is_run = False
+
+    def thinks(self, message: Message) -> bool:
+        """Whether an item is a thought, or may be one."""
+        return _refers(message) or super().thinks(message)
+
+    def feed(self, i: int, message: Message) -> list[int]:
+        """Read the next item; return the numbers of those it is tied to."""
+        tied = super().feed(i, message)
+        was_run, self._is_run = self._is_run, message.role is Role.MODEL
+        if self._is_run:
+            before = self._referring if was_run else ()
+            self._referring = (*before, i) if _refers(message) else before
+        elif message.role is Role.TOOL and not tied:
+            tied = list(self._referring)
+        return tied
+
+
 class OpenAIResponses(base.TiedByCalls):
     """Reads and writes Responses items."""
 
@@ -134,7 +173,7 @@ class OpenAIResponses(base.TiedByCalls):
 
     def tying(self) -> base.Tying:
         """Tie results to their calls, approvals to their requests, thoughts to what followed."""
-        return base.Tying(_asked, _answered)
+        return ReferenceTying(_asked, _answered)
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Parse one item."""

@@ -188,7 +188,8 @@ class Answers:
 
     `groups` says which model messages are answered at once, `reach` where the messages that may
     answer end, `standing` which results in them are in their place. `lay_out` writes the history
-    with each group's results behind it.
+    with each group's results behind it. `known` says before which message every call is in the
+    history: a later result may answer a call that only the provider has.
     """
 
     groups: Groups
@@ -197,6 +198,13 @@ class Answers:
     standing: Standing = anywhere
     calls: Calls = call_of
     results: Results = result_of
+    known: Callable[[Messages], int] = len
+
+    def orphans(self, messages: Messages) -> list[Slot]:
+        """Find results that answer no call."""
+        found = match(messages, self.calls, self.results).orphans
+        known = self.known(messages)
+        return [slot for slot in found if slot.message < known]
 
     def places(self, messages: Messages) -> Iterator[GroupCheck]:
         """Check each group that has calls."""
@@ -220,8 +228,9 @@ class Answers:
     def repair(self, dialect: Dialect, messages: Messages) -> Repaired:
         """Move results to where they belong, add the missing, drop those without a call."""
         found = match(messages, self.calls, self.results)
-        moves = Moves(set(found.orphans), {})
-        faults = [_orphan_fault(messages, slot) for slot in found.orphans]
+        orphans = self.orphans(messages)
+        moves = Moves(set(orphans), {})
+        faults = [_orphan_fault(messages, slot) for slot in orphans]
         for place in self.places(messages):
             if not place.missing and not place.astray:
                 continue
@@ -318,7 +327,7 @@ def results_without_call(answers: Answers, what: str) -> tuple[Check, Repair]:
     """Find results that answer nothing; `what` says so of a {result}."""
 
     def check(messages: Messages) -> Iterator[Fault]:
-        for slot in match(messages, answers.calls, answers.results).orphans:
+        for slot in answers.orphans(messages):
             result = messages[slot.message].parts[slot.part].function_response
             yield Fault(slot.message, what.format(result=result))
 
