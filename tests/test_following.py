@@ -297,6 +297,22 @@ def test_a_host_may_keep_what_it_was_given_to_send(dialect: str, strategy: str) 
     assert [message.raw for message in talk.history] == history
 
 
+@pytest.mark.parametrize("strategy", ["coverage", "truncate", "summarize"])
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_a_host_that_keeps_what_it_was_given_is_followed_also_if_every_request_collects(
+    dialect: str, strategy: str
+) -> None:
+    talk = Conversation(limit=1_500, dialect=dialect, strategy=strategy)
+    history = work(20, dialect)
+    host: list[Any] = []
+    for start in range(0, len(history), 5):
+        host = sent(talk.follow([*host, *history[start : start + 5]]))
+        assert not validate(host, dialect)
+    while talk.latest():
+        talk.undo()
+    assert [message.raw for message in talk.history] == history
+
+
 def test_a_host_that_keeps_what_it_was_given_may_rewind() -> None:
     talk = Conversation(limit=3_000, dialect="anthropic")
     host: list[Any] = []

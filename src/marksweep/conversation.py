@@ -228,21 +228,21 @@ class Conversation:
             values = listed(messages, self.dialect)
             if keys is not None and len(keys) != len(values):
                 raise BadInput(f"{len(keys)} keys for {len(values)} messages; expected one each.")
-            names, position = self._follower.agreed(values, self.dialect)
-            if values and names == [None] * len(values):
+            links, position = self._follower.agreed(values, self.dialect)
+            if values and links == [None] * len(values):
                 self._intake.read(messages, self._clock())  # An error, and not a rewind to nothing.
             if self._follower.rewind_to(position, self._clock()):
                 self._restart()
-            rest = values[len(names) :]
+            rest = values[len(links) :]
             history = self._intake.read_more(messages, [unmarked(v) for v in rest], self._clock())
             taken = self._take(history.messages, "") if history.messages else []
             at = dict(zip(history.positions, taken, strict=True))
-            names += self._follower.extend(rest, at)
+            links += self._follower.extend(rest, at)
             if self._cache.last_request is None or not self._follower.was_sent(self.budget.limit):
                 self.collect_if_due()
             self._record_request()
             self._follower.record_sent(self.budget.limit, self._calibration, self._clock())
-            return self._follower.project(values, names, keys or range(len(values)))
+            return self._follower.project(values, links, keys or range(len(values)))
 
     def overlap(self, messages: Json) -> Overlap:
         """Say how much of a host's history is known, and what following it would take back."""

@@ -72,7 +72,7 @@ class Sent(msgspec.Struct, frozen=True):
 class Agreed(NamedTuple):
     """How much of a host's history equals the known one."""
 
-    names: list[str | None]
+    links: list[Link | None]
     """Of the host's messages up to the first difference; None: unreadable, stays in place."""
     position: int | None
     """Where the known history differs from the host's; None: the host has all of it."""
@@ -163,29 +163,29 @@ class Follower:
         """Compare a host's list with the full history, what it had last, and what it was given."""
         self._heap.refresh()
         found = self._matched(values, self.links, dialect)
-        if found.position is not None and len(found.names) < len(values):
+        if found.position is not None and len(found.links) < len(values):
             others = (
                 self._matched(values, known, dialect) for known in (self._host, self._given())
             )
-            found = max(found, *others, key=lambda each: len(each.names))
+            found = max(found, *others, key=lambda each: len(each.links))
         return found
 
     def _matched(self, values: Sequence[Json], known: Sequence[Link], dialect: str) -> Agreed:
-        names: list[str | None] = []
+        links: list[Link | None] = []
         at, kind = 0, dialect_named(dialect)
         for value, said in zip(values, self._digests(values), strict=True) if known else ():
             if at < len(known) and said == known[at].digest:
-                names.append(known[at].name)
+                links.append(known[at])
                 at += 1
                 continue
             try:
                 kind.read(plain(value))
                 break
             except Unreadable:
-                names.append(None)
+                links.append(None)
         if at == len(known):
-            return Agreed(names, None)
-        return Agreed(names, max([known[at].position, *(k.position + 1 for k in known[:at])]))
+            return Agreed(links, None)
+        return Agreed(links, max([known[at].position, *(k.position + 1 for k in known[:at])]))
 
     def _given(self) -> list[Link]:
         """All that is live: what the host was given to send."""
@@ -203,18 +203,20 @@ class Follower:
 
     def overlap(self, values: Sequence[Json], dialect: str) -> Overlap:
         """Say how much of a host's list is known, and what following it would remove."""
-        names, position = self.agreed(values, dialect)
-        known = sum(name is not None for name in names)
+        links, position = self.agreed(values, dialect)
+        known = sum(link is not None for link in links)
         back = [link.name for link in self._links_from(position)]
         swept = bool(back and self._store.stash.get(self._heap.workspace, back))
         return Overlap(known, len(back), loses_sweep=swept)
 
-    def extend(self, values: Sequence[Json], taken: Mapping[int, str]) -> list[str | None]:
-        """Add new messages, named by index in the list; return the names of all in it."""
+    def extend(self, values: Sequence[Json], taken: Mapping[int, str]) -> list[Link | None]:
+        """Add new messages, named by index in the list; return the links of all in it."""
         live = self._heap.index.live
-        for at, name in taken.items():
-            self.links.append(Link(digest(values[at]), name, live[name].position))
-        return [taken.get(at) for at in range(len(values))]
+        new = {
+            at: Link(digest(values[at]), name, live[name].position) for at, name in taken.items()
+        }
+        self.links.extend(new.values())
+        return [new.get(at) for at in range(len(values))]
 
     def drop_last(self, number: int, now: datetime) -> None:
         """Remove the last messages."""
@@ -262,15 +264,16 @@ class Follower:
         return list(dict.fromkeys(s.segment_id for s in swept if s.position >= position))
 
     def project(
-        self, values: Sequence[Json], names: Sequence[str | None], keys: Sequence[Json]
+        self, values: Sequence[Json], links: Sequence[Link | None], keys: Sequence[Json]
     ) -> list[Kept]:
         """Return the live messages, as the host's own objects where they are unchanged."""
-        index = {name: i for i, name in enumerate(names) if name is not None}
+        index = {link.name: i for i, link in enumerate(links) if link is not None}
         digests = self._digests(values)
         self._last = ((), [])
-        self._host = self._had(names, digests)
+        had = [link for link in links if link is not None]
+        self._host = had if had != self.links else []
         out: list[Kept] = []
-        asides = [i for i, name in enumerate(names) if name is None][::-1]
+        asides = [i for i, link in enumerate(links) if link is None][::-1]
         for message in self._heap.messages():
             i = index.get(message.message_id)
             if i is None:
@@ -284,16 +287,6 @@ class Follower:
             else:
                 out.append(Kept(values[i], keys[i]))
         return out + [Kept(values[at], keys[at]) for at in reversed(asides)]
-
-    def _had(self, names: Sequence[str | None], digests: Sequence[bytes]) -> list[Link]:
-        """Return the messages of a host that keeps what it was given; none for any other host."""
-        read = [(name, said) for name, said in zip(names, digests, strict=True) if name is not None]
-        if read == [(link.name, link.digest) for link in self.links]:
-            return []
-        places = {name: segment.position for name, segment in self._heap.index.live.items()}
-        places |= {link.name: link.position for link in self._host}
-        places |= {link.name: link.position for link in self.links}
-        return [Link(said, name, places[name]) for name, said in read]
 
     def _digest(self, message: Message) -> bytes:
         known = self._digested.get(message.message_id)
