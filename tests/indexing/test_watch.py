@@ -90,6 +90,19 @@ def test_a_change_is_indexed_and_watching_ends_when_asked(tmp_path: Path, root: 
     asyncio.run(body())
 
 
+def test_a_root_inside_a_folder_that_is_always_ignored_is_watched(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with watching(root, tmp_path / "graph.db") as following:
+            assert await files(following) == 1
+            await nothing(following)
+            write(root, "b.js", "let y = 1\n")
+            assert await files(following) == 1
+
+    root = tmp_path / "node_modules" / "package"
+    write(root, "a.js", "let x = 1\n")
+    asyncio.run(body())
+
+
 def test_many_changes_at_once_are_few_runs(tmp_path: Path, root: Path) -> None:
     async def body() -> None:
         async with watching(root, tmp_path / "graph.db", debounce_seconds=0.5) as following:

@@ -80,9 +80,13 @@ async def watch_codebase(
 async def _notice(root: Path, changed: asyncio.Event, stop: asyncio.Event, seconds: float) -> None:
     """Yield whenever something below the root has changed and then been quiet for a moment."""
     milliseconds = max(4, round(seconds * 1000))
+
+    def may_matter(_: Change, path: str) -> bool:
+        return ALWAYS_IGNORED.isdisjoint(Path(path).parts[len(root.parts) :])
+
     async for _ in awatch(
         root,
-        watch_filter=_may_matter,
+        watch_filter=may_matter,
         debounce=milliseconds,
         step=milliseconds // 4,
         stop_event=stop,
@@ -98,10 +102,6 @@ async def _either(changed: asyncio.Event, *tasks: asyncio.Task[object]) -> None:
     waiting.cancel()
     with suppress(asyncio.CancelledError):
         await waiting
-
-
-def _may_matter(_: Change, path: str) -> bool:
-    return ALWAYS_IGNORED.isdisjoint(Path(path).parts)
 
 
 State = dict[str, tuple[int, int]]
