@@ -504,6 +504,7 @@ class TestBadInput:
         ("values", "message"),
         [
             ({"text": 5}, r"'bad' cannot be kept: Expected `str`, got `int` - at `\$.text`"),
+            ({"text": b"abc"}, r"'bad' cannot be kept: Expected `str`, got `bytes` - at `\$.text`"),
             ({"type": None}, r"Expected `str`, got `null` - at `\$.type`"),
             ({"line_range": ("a", "b")}, r"Expected `int`, got `str` - at `\$.line_range"),
             ({"policy": "sturdy"}, r"Invalid enum value 'sturdy' - at `\$.policy`"),
@@ -576,6 +577,14 @@ def test_reading_touches_and_getting_does_not(heap: Segments, clock: Clock) -> N
     clock.advance(hours=1)
     assert heap.get("a") == before
     assert heap.read("a").last_touched_at == clock.now
+
+
+def test_reading_returns_a_segment_that_is_larger_than_the_limit(clock: Clock) -> None:
+    heap = Segments(MemoryStore(), limit=100, clock=clock, count_tokens=len)
+    heap.write("x" * 1_000, segment_id="a")
+    heap.restore("a")
+    assert heap.read("a").text == "x" * 1_000
+    assert heap.get("a") is None
 
 
 def test_search_finds_live_and_stashed_segments_by_words_and_filters(heap: Segments) -> None:

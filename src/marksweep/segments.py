@@ -137,8 +137,7 @@ class Segments:
 
     def read(self, segment_id: str) -> Segment:
         """Return a live segment, and note that it was used."""
-        self.touch(segment_id)
-        return self._heap.index.live[segment_id]
+        return self.touch(segment_id)[0]
 
     def list(self) -> tuple[Segment, ...]:
         """Return all live segments in order."""
@@ -215,10 +214,11 @@ class Segments:
         self._step()
         return added
 
-    def touch(self, *segment_ids: str) -> None:
-        """Note that segments were used."""
-        self._heap.touch(segment_ids, self._clock())
+    def touch(self, *segment_ids: str) -> tuple[Segment, ...]:
+        """Note that segments were used, and return them."""
+        touched = self._heap.touch(segment_ids, self._clock())
         self._step()
+        return touched
 
     def link(
         self, source: str, target: str, link: Link = Link.REFERS, hold: Hold = Hold.STRONG

@@ -156,11 +156,12 @@ class SegmentHeap:
             self._write(put=added)
             return tuple(self.index.live[segment_id] for segment_id in ids)
 
-    def touch(self, segment_ids: Sequence[str], now: datetime) -> None:
-        """Record that segments were read or written now."""
+    def touch(self, segment_ids: Sequence[str], now: datetime) -> tuple[Segment, ...]:
+        """Record that segments were read or written now; return them."""
         with self._editing():
             found = [self._find(segment_id) for segment_id in segment_ids]
             self._write(put=[replace(segment, last_touched_at=now) for segment in found])
+            return tuple(self.index.live[segment_id] for segment_id in segment_ids)
 
     def link(self, source: str, target: str, link: Link, hold: Hold) -> None:
         """Add a reference from one segment to another; idempotent."""
@@ -431,7 +432,8 @@ def validate_segments(segments: Sequence[Segment]) -> list[Segment]:
 
 def _validated(segment: Segment) -> Segment:
     try:
-        sound = msgspec.convert(msgspec.to_builtins(segment), Segment)
+        plain = msgspec.to_builtins(segment, builtin_types=(bytes, bytearray))
+        sound = msgspec.convert(plain, Segment)
     except (msgspec.ValidationError, TypeError) as error:
         raise BadInput(
             f"segment {segment.segment_id!r} cannot be kept: {error}. Nothing was added."
