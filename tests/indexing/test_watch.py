@@ -92,14 +92,14 @@ def test_a_change_is_indexed_and_watching_ends_when_asked(tmp_path: Path, root: 
 
 def test_a_root_inside_a_folder_that_is_always_ignored_is_watched(tmp_path: Path) -> None:
     async def body() -> None:
-        async with watching(root, tmp_path / "graph.db") as following:
+        async with watching(package, tmp_path / "graph.db") as following:
             assert await files(following) == 1
             await nothing(following)
-            write(root, "b.js", "let y = 1\n")
+            write(package, "b.js", "let y = 1\n")
             assert await files(following) == 1
 
-    root = tmp_path / "node_modules" / "package"
-    write(root, "a.js", "let x = 1\n")
+    package = tmp_path / "node_modules" / "package"
+    write(package, "a.js", "let x = 1\n")
     asyncio.run(body())
 
 
