@@ -19,7 +19,7 @@ from marksweep.search.ranking import CONSIDERED, NAME_WEIGHT
 from marksweep.stores.files import is_exposed
 from marksweep.stores.graph.base import GraphQuery
 from marksweep.stores.graph.falkor import FalkorGraphStore, connection, statements
-from marksweep.stores.graph.falkor.server import EmbeddedServer
+from marksweep.stores.graph.falkor.server import EmbeddedServer, drop_unfinished
 from tests.graph.graph_contract import everything, shape
 from tests.graph.graph_sweep_contract import nodes_of
 from tests.graph.graphs import file, later, note
@@ -372,30 +372,35 @@ def test_processes_share_an_embedded_server_and_the_last_one_stops_it(tmp_path: 
 SLOW_DISK = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <unistd.h>
 int fdatasync(int file) {
-    usleep(1500000);
+    if (access(getenv("BUSY"), F_OK) == 0) usleep(1500000);
     return ((int (*)(int)) dlsym(RTLD_NEXT, "fdatasync"))(file);
 }
 int fsync(int file) { return fdatasync(file); }
 """
 
 
-def test_what_a_busy_disk_has_not_written_yet_is_not_lost_at_shutdown(
+def test_what_is_confirmed_while_the_disk_is_busy_survives_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the disk is busy, the server confirms writes that are only in its memory."""
+    """By default, a server would confirm writes meanwhile that are only in its memory."""
     shim, source = tmp_path / "slow.so", tmp_path / "slow.c"
     source.write_text(SLOW_DISK)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
+    busy = tmp_path / "busy"
+    monkeypatch.setenv("BUSY", str(busy))
     monkeypatch.setenv("LD_PRELOAD", str(shim))
     store = FalkorGraphStore.embedded(tmp_path / "graph")
     store.put("w", [note("w", "first")])
+    busy.touch()
     deadline = time.monotonic() + 2
     written = 1
     while time.monotonic() < deadline:
         store.put("w", [note("w", f"note {written}")])
         written += 1
+    os.kill(server_pid(tmp_path / "graph"), signal.SIGKILL)
     store.close()
     monkeypatch.delenv("LD_PRELOAD")
     again = FalkorGraphStore.embedded(tmp_path / "graph")
@@ -450,16 +455,43 @@ def test_a_killed_client_loses_nothing_and_leaves_nothing_running_for_long(tmp_p
     assert not alive(pid)
 
 
-def test_an_embedded_server_that_was_killed_comes_back_with_its_data(tmp_path: Path) -> None:
+def test_an_embedded_server_that_was_killed_comes_back_with_its_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = FalkorGraphStore.embedded(tmp_path)
     store.put("w", [note("w", "one")])
     os.kill(server_pid(tmp_path), signal.SIGKILL)
+    with monkeypatch.context() as impatient, pytest.raises(StoreError, match=r"log says why\. Open"):
+        impatient.setattr(store.db, "_patience_seconds", 0.1)
+        store.counts("w")
     server = EmbeddedServer(tmp_path)
     time.sleep(0.1)
     server.open()
     assert shape(store, "w") == (1, 1, 0, 0, 0)
     server.close()
     store.close()
+
+
+WHOLE = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"
+HALF = b"*1\r\n$5\r\nMULTI\r\n" + WHOLE
+
+
+def test_only_the_newest_log_can_end_in_an_unfinished_transaction(tmp_path: Path) -> None:
+    logs = [tmp_path / "appendonlydir" / f"appendonly.aof.{n}.incr.aof" for n in (9, 10)]
+    logs[0].parent.mkdir()
+    for log in logs:
+        log.write_bytes(WHOLE + HALF)
+    drop_unfinished(tmp_path)
+    assert [log.read_bytes() for log in logs] == [WHOLE + HALF, WHOLE]
+
+
+@pytest.mark.parametrize("odd", [b"*x\r\n", b"*1\r\n$x\r\n", b"#TS:1\r\n", b"*0\r\n"])
+def test_a_log_that_is_not_understood_is_left_to_the_server(tmp_path: Path, odd: bytes) -> None:
+    log = tmp_path / "appendonlydir" / "appendonly.aof.1.incr.aof"
+    log.parent.mkdir()
+    log.write_bytes(WHOLE + odd)
+    drop_unfinished(tmp_path)
+    assert log.read_bytes() == WHOLE + odd
 
 
 def test_a_transaction_truncated_in_the_log_is_never_applied(tmp_path: Path) -> None:

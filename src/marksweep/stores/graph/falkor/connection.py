@@ -77,6 +77,8 @@ class Connection:
     def __init__(self, url: str, prefix: str, patience_seconds: float) -> None:
         self.url = url
         self.prefix = prefix
+        self.advice = "start the server or correct the URL"
+        """What to do if the server does not answer."""
         self._patience_seconds = patience_seconds
         self._server: FalkorDB | None = None
         self._connecting = threading.Lock()
@@ -249,7 +251,7 @@ class Connection:
                 if time.monotonic() + delay > deadline:
                     raise StoreError(
                         f"no FalkorDB answers at {self.url}: {error}. Tried for "
-                        f"{self._patience_seconds:g} s; start the server or correct the URL."
+                        f"{self._patience_seconds:g} s; {self.advice}."
                     ) from error
                 time.sleep(delay)
                 delay = min(2 * delay, LONGEST_DELAY)
