@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from marksweep.cli.app import COMMANDS
+from marksweep.cli.common import CommandContext
 from marksweep.dialects import validate
 from marksweep.segments import Segments
 from marksweep.strategies.registry import STRATEGIES
@@ -100,6 +101,20 @@ class TestAnalyze:
         offered = {offer["strategy"]: offer["tokens_after"] for offer in found["offers"]}
         again = json.loads(run("analyze", "chat.smaller.json", "--json").output)
         assert again["tokens"] == offered["coverage"]
+
+    @pytest.mark.parametrize("name", ["chat.smaller.json", "a.chat.of.today.json", "chat.json.gz"])
+    def test_the_recommended_command_overwrites_no_transcript(
+        self, transcript: Path, name: str
+    ) -> None:
+        pack = gzip.compress if name.endswith("gz") else bytes
+        Path(name).write_bytes(pack(transcript.read_bytes()))
+        transcript.unlink()
+        before = Path(name).read_bytes()
+        found = json.loads(run("analyze", name, "--limit", "2k", "--json").output)
+        assert run(*shlex.split(found["recommended"])[1:]).exit_code == 0
+        assert Path(name).read_bytes() == before
+        (smaller,) = [each for each in Path().iterdir() if each.name != name]
+        assert smaller.name == name.removesuffix(".gz").replace(".json", ".smaller.json")
 
     def test_a_sweep_is_weighed_with_the_prices_of_the_settings(
         self, transcript: Path, tmp_path: Path
@@ -212,6 +227,18 @@ class TestCollect:
         small = [json.loads(line) for line in done.stdout.splitlines()]
         assert validate(small) == []
         assert len(done.stdout) < len(lines)
+
+    def test_only_write_replaces_the_transcript_since_it_keeps_the_original(
+        self, transcript: Path
+    ) -> None:
+        before = transcript.read_bytes()
+        Path("link.json").symlink_to(transcript)
+        for name in ("chat.json", "./chat.json", "link.json"):
+            done = run("collect", "chat.json", "--limit", "2k", "-o", name)
+            assert done.exit_code == 3
+            assert "--write" in done.stderr
+            assert run("validate", "chat.json", "--repair", name).exit_code == 3
+        assert transcript.read_bytes() == before
 
     def test_only_the_plan_is_shown_without_an_output(self, transcript: Path) -> None:
         before = transcript.read_bytes()
@@ -428,6 +455,57 @@ class TestWorkingSet:
         assert "pinned by ana: needed" in run("why", "s3", "--store", "set.db").output
         run("pin", "s3", "--remove", "--store", "set.db")
         assert "may go" in run("why", "s3", "--store", "set.db").output
+
+
+def proposed(output: str, label: str) -> list[str]:
+    """Return the arguments of the command that a screen proposes, taken from its line."""
+    (words,) = re.findall(rf"^ {label}:  marksweep (.*)$", output, re.MULTILINE)
+    return shlex.split(words)
+
+
+class TestProposedCommands:
+    """What a screen says to run next is copied and run as it is, however narrow the screen."""
+
+    WHERE = ("--store", f"a folder/{'long-' * 20}.db", "--workspace", "the shop")
+
+    @pytest.fixture(autouse=True)
+    def _narrow(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "60")
+
+    def test_of_the_working_set(self, tmp_path: Path) -> None:
+        (tmp_path / "a folder").mkdir()
+        context = Segments(tmp_path / self.WHERE[1], workspace="the shop", limit=10_000)
+        focus = ("--task", "a task", "--breakpoint", "src/my app.py:42", "--active-file", "b c.py")
+        focus += ("--active-lines", "1", "9", "--open-file", "d e.py")
+        context.write("old logs " * 100, type="log")
+        context.write("the task " * 10, type="log", task_id="a task")
+        context.close()
+        (tmp_path / ".marksweep").mkdir()
+        (tmp_path / ".marksweep/settings.toml").write_text("[window]\nlimit_tokens = 100\n")
+        words = proposed(run("analyze", *focus, *self.WHERE).output, "Do it")
+        assert words[0] == "collect"
+        assert set(focus) < set(words)
+        done = run(*words, "--yes")
+        assert done.exit_code == 0, done.output
+        assert len(json.loads(run("live", "--json", *self.WHERE).output)) == 1
+        assert run(*proposed(done.output, "To undo")).exit_code == 0
+        assert len(json.loads(run("live", "--json", *self.WHERE).output)) == 2
+
+    def test_of_memory(self, tmp_path: Path) -> None:
+        (tmp_path / "a folder").mkdir()
+        (tmp_path / "code").mkdir()
+        for name in ("a", "b"):
+            (tmp_path / f"code/{name}.py").write_text(f"def {name}(): ...\n")
+        assert run("index", "code", *self.WHERE).exit_code == 0
+        (tmp_path / "code/a.py").unlink()
+        assert run("index", "code", *self.WHERE).exit_code == 0
+        words = proposed(run("prune", *self.WHERE).stdout, "To delete exactly this")
+        done = run(*words)
+        assert done.exit_code == 0, done.output
+
+    def test_a_password_is_not_part_of_them(self) -> None:
+        cli = CommandContext("redis://ada:secret@host:6379/0", "shop")
+        assert "secret" not in cli.again("undo", "plan-1")
 
 
 class TestMemory:

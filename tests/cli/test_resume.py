@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -54,10 +55,14 @@ def write(home: Path, agent: str, lines: list[Any]) -> Path:
 
 
 def resume(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return marksweep(home, "resume", *words)
+
+
+def marksweep(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     away = ("CLAUDE_CONFIG_DIR", "CODEX_HOME")
     environment = {key: value for key, value in os.environ.items() if key not in away}
     return subprocess.run(
-        [sys.executable, "-m", "marksweep", "resume", *words],
+        [sys.executable, "-m", "marksweep", *words],
         check=False,
         capture_output=True,
         text=True,
@@ -96,6 +101,29 @@ def test_without_a_name_the_newest_session_of_the_folder_is_used(home: Path) -> 
     assert "codex resume" in " ".join(resume(home, "--limit", "3k", "--yes").stderr.split())
     named = resume(home, "claude", ID, "--limit", "3k", "--yes")
     assert "claude --resume" in " ".join(named.stderr.split())
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_analyze_recommends_to_resume_the_session_that_it_found(home: Path, agent: str) -> None:
+    lines = session(30) if agent == "claude" else codex(30, home / "work")
+    path = write(home, agent, lines)
+    found = json.loads(marksweep(home, "analyze", "--limit", "3k", "--json").stdout)
+    words = shlex.split(found["recommended"])
+    assert words[:3] == ["marksweep", "resume", agent]
+    done = marksweep(home, *words[1:], "--yes")
+    assert done.returncode == 0, done.stderr
+    assert len(list(path.parent.iterdir())) == 2
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_a_smaller_copy_beside_a_session_is_not_a_session(home: Path, agent: str) -> None:
+    lines = session(30) if agent == "claude" else codex(30, home / "work")
+    path = write(home, agent, lines)
+    os.utime(path, (1, 1))
+    path.with_name(f"{path.stem}.smaller.jsonl").write_bytes(path.read_bytes())
+    done = resume(home, agent, "--limit", "3k", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert f"{path.name} is unchanged" in " ".join(done.stderr.split())
 
 
 def test_what_fits_is_left_alone(home: Path) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 import msgspec
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from marksweep.cli import render, sessions, transcripts
 from marksweep.cli.common import (
@@ -23,9 +22,10 @@ from marksweep.cli.common import (
     refuse_focus,
     say,
     settings,
+    words_of,
 )
 from marksweep.cli.common import command as make_command
-from marksweep.cli.session_window import SessionWindow, session_window, shown
+from marksweep.cli.session_window import CLIENTS, SessionWindow, session_window, shown
 from marksweep.conversation import Conversation
 from marksweep.core.budget import Line
 from marksweep.dialects import Finding, History, Skipped, validate
@@ -46,6 +46,9 @@ THOROUGH = ("summarize", "hybrid", "coverage", "coverage_quality")
 THOROUGH_TOKENS = 500_000
 """Tokens up to which the thorough strategies are compared by default. More waits longer: they take
 about a second for every 150,000 tokens."""
+
+PACKED_SUFFIXES = (".gz", ".xz", ".bz2")
+"""Endings of compressed transcripts; the result is not compressed."""
 
 MAX_ROWS = 8
 """Reasons for dead weight that are listed."""
@@ -164,7 +167,8 @@ def command(
     """
     paid = price_of(model, price)
     refuse_focus(at, transcript)
-    if transcript is None and not cli.store and not cli.workspace and at == FocusArgs():
+    is_named = transcript is not None
+    if not is_named and not cli.store and not cli.workspace and at == FocusArgs():
         session = sessions.newest(Path.cwd())
         transcript = str(session) if session else None
         if session is None and not cli.as_json:
@@ -174,7 +178,8 @@ def command(
         return
     with progress("reading") as advance:
         history = transcripts.load(transcript, dialect).transcript.history
-        found = analyse(history, transcript, limit, strategies, advance, paid)
+        recommend = _collect if is_named or history.dialect not in CLIENTS else _resume
+        found = analyse(history, transcript, limit, strategies, advance, paid, recommend)
     cli.emit(found, None if cli.as_json else _render(transcript, found))
 
 
@@ -193,7 +198,7 @@ def _working_set(cli: CommandContext, at: FocusArgs) -> None:
         if rest := cold[MAX_ROWS:]:
             parts.append(render.line(f"and {len(rest)} more", style="dim"))
     if plan.steps:
-        parts.append(_next("marksweep collect"))
+        parts += ["", render.command("Do it", cli.again("collect", *words_of(at)))]
     found = WorkingSetPlan(
         **msgspec.structs.asdict(plan),
         limit=budget.limit,
@@ -212,6 +217,7 @@ def analyse(
     strategies: tuple[str, ...],
     advance: Progress,
     paid: ModelPrice,
+    recommend: Callable[[str, str, int], str],
 ) -> Analysis:
     """Analyze a transcript: read it once, and ask every strategy for its plan."""
     findings = tuple(validate(history.given, history.dialect))
@@ -246,7 +252,7 @@ def analyse(
         closer=closer,
         findings=findings,
         skipped=history.skipped,
-        recommended=_recommended(name, target),
+        recommended=recommend(name, history.dialect, target),
         window=session_window(history, tokens),
     )
 
@@ -272,13 +278,19 @@ def _offer(name: str, plan: Plan) -> Offer:
     )
 
 
-def _recommended(name: str, target: int) -> str:
+def _resume(name: str, dialect: str, target: int) -> str:
+    """Write the command that continues a session of this folder in a smaller copy."""
+    words = ["resume", CLIENTS[dialect], Path(name).stem, "--limit", str(target)]
+    return shlex.join(["marksweep", *words])
+
+
+def _collect(name: str, dialect: str, target: int) -> str:  # noqa: ARG001
+    """Write the command that makes a smaller copy of a transcript."""
     if name == transcripts.STDIN:
         return f"marksweep collect - --limit {target} > smaller"
     path = Path(name)
-    output = path.with_name(
-        f"{path.name.partition('.')[0]}.smaller.json{'l' * path.name.endswith('l')}"
-    )
+    plain = path.with_suffix("") if path.suffix in PACKED_SUFFIXES else path
+    output = plain.with_name(f"{plain.stem}.smaller{plain.suffix}")
     return shlex.join(["marksweep", "collect", name, "--limit", str(target), "-o", str(output)])
 
 
@@ -311,7 +323,7 @@ def _render(name: str, found: Analysis) -> RenderableType:
             )
         )
     parts += render.skipped(found.skipped, "skipped")
-    return Group(*parts, _next(found.recommended))
+    return Group(*parts, "", render.command("Do it", found.recommended))
 
 
 def _look_closer(found: Closer) -> Iterator[RenderableType]:
@@ -358,12 +370,6 @@ def _bill(found: Bill) -> str:
         f"and {dollars(found.request_after)} after; the collection costs {dollars(found.once)} "
         f"once, so {after}."
     )
-
-
-def _next(command: str) -> RenderableType:
-    text = Text("\nDo it:  ")
-    text.append(command, style="bold")
-    return render.line(text)
 
 
 def _dead(weights: tuple[DeadWeight, ...]) -> RenderableType:

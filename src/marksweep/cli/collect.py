@@ -19,6 +19,7 @@ from marksweep.cli.common import (
     errors,
     in_workspace,
     progress,
+    propose,
     refuse_focus,
     say,
     settings,
@@ -142,12 +143,14 @@ def _transcript(
     if is_stream:
         sys.stdout.buffer.write(data)
     elif output is not None:
-        transcripts.save(output, data)
+        instead = "Name another file, or replace it with --write: the original is kept then."
+        transcripts.save_result(loaded, output, data, instead)
         say(f"{output} is written.")
     elif write and plan.steps:
         arrived = transcripts.replace(loaded, data)
         also = f" with {arrived} new lines that another program wrote meanwhile" * bool(arrived)
-        say(f"{loaded.path} is replaced{also}. To undo:  marksweep undo {shlex.quote(name)}")
+        say(f"{loaded.path} is replaced{also}.")
+        propose("To undo", shlex.join(["marksweep", "undo", name]))
     elif plan.steps:
         say("Only shown. To do it, add -o FILE, or --write to replace the file.")
     return 0 if plan.steps else NOTHING
@@ -181,8 +184,8 @@ def _working_set(
     if (plan_id is None or plan.deletes) and not confirmed(question, yes=yes):
         return NOTHING
     report = context.collect(plan, confirm=plan.plan_id)
-    freed = f"{report.tokens_freed:,} tokens freed. To undo:  marksweep undo {plan.plan_id}"
-    cli.emit(report, render.line(freed))
+    freed = render.line(f"{report.tokens_freed:,} tokens freed.")
+    cli.emit(report, Group(freed, render.command("To undo", cli.again("undo", plan.plan_id))))
     return 0
 
 

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -29,6 +30,7 @@ from marksweep.money import AS_OF, MODEL, MODELS
 from marksweep.segments import FocusArgs, Segments
 from marksweep.settings import Settings, load_settings
 from marksweep.sizes import Size
+from marksweep.urls import redacted
 
 if TYPE_CHECKING:
     from marksweep.graph.memory import KnowledgeGraph
@@ -127,6 +129,18 @@ def at_options(function: F) -> F:
     return cast("F", call)
 
 
+def words_of(at: FocusArgs) -> Iterator[str]:
+    """Write what the agent is working on as the options that say it."""
+    named = {"--task": at.task, "--active-file": at.file}
+    yield from (word for name, value in named.items() if value for word in (name, value))
+    if at.lines:
+        yield from ("--active-lines", *map(str, at.lines))
+    for path in at.open_files:
+        yield from ("--open-file", path)
+    for path, line in at.breakpoints:
+        yield from ("--breakpoint", f"{path}:{line}")
+
+
 class CommandContext(NamedTuple):
     """Where a command works and how it answers: what --store, --workspace and --json say."""
 
@@ -160,6 +174,12 @@ class CommandContext(NamedTuple):
         with closing(opened):
             yield opened, self.workspace or found.store.workspace
 
+    def again(self, *words: str) -> str:
+        """Write a command that works on the same store and workspace, without credentials."""
+        store = ["--store", redacted(self.store)] if self.store else []
+        workspace = ["--workspace", self.workspace] if self.workspace else []
+        return shlex.join(["marksweep", *words, *store, *workspace])
+
     def emit(self, value: object, shown: RenderableType | None = None) -> None:
         """Print a result: as JSON, or as people see it."""
         emit(value, shown, as_json=self.as_json)
@@ -185,7 +205,7 @@ def emit(value: object, shown: RenderableType | None = None, *, as_json: bool) -
 
         click.echo(spelled(value, indent=2))
     else:
-        render.console().print(shown)
+        render.console().print(shown, crop=False)
 
 
 def errors() -> Console:
@@ -196,6 +216,11 @@ def errors() -> Console:
 def say(text: str) -> None:
     """Report what was done, on standard error."""
     errors().print(render.line(text))
+
+
+def propose(label: str, words: str) -> None:
+    """Name the command to run next, on standard error."""
+    errors().print(render.command(label, words), crop=False)
 
 
 def command(name: str, group: click.Group | None = None) -> Callable[[F], click.Command]:

@@ -226,7 +226,7 @@ def merge(plan_id: str | None, yes: bool, cli: CommandContext) -> int:
     with cli.memory() as (opened, name):
         if plan_id is None:
             plan = opened.plan_merge_entities(workspace_id=name)
-            cli.emit(plan, _groups(plan))
+            cli.emit(plan, _groups(plan, cli.again("memory", "merge", "--apply", plan.plan_id)))
             if not plan.steps:
                 return NOTHING
             if cli.as_json or not confirmed("Merge exactly that, permanently?", yes=yes):
@@ -238,14 +238,13 @@ def merge(plan_id: str | None, yes: bool, cli: CommandContext) -> int:
         return 0 if done.swept else NOTHING
 
 
-def _groups(plan: Plan) -> RenderableType:
+def _groups(plan: Plan, how: str) -> RenderableType:
     if not plan.steps:
         return render.line(f"nothing: no entity of {plan.workspace!r} is there twice")
     shown = [render.line(step.reason) for step in plan.steps[:MAX_ROWS]]
     if len(plan.steps) > MAX_ROWS:
         shown.append(render.line(f"… {len(plan.steps) - MAX_ROWS:,} more", style="dim"))
-    how = f"\nTo merge exactly this:  marksweep memory merge --apply {plan.plan_id}"
-    return Group(*shown, render.line(how))
+    return Group(*shown, "", render.command("To merge exactly this", how))
 
 
 @make_command("migrate", memory)

@@ -13,7 +13,7 @@ import click
 
 import marksweep
 from marksweep.cli.common import command as make_command
-from marksweep.cli.common import say, settings, store_option, tokens_in
+from marksweep.cli.common import propose, say, settings, store_option, tokens_in
 from marksweep.cli.proxy import LIMIT
 from marksweep.dialects.base import Json
 from marksweep.errors import BadInput, Refused
@@ -65,7 +65,8 @@ def plugin(agent: str, folder: Path, limit: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     use = PLUGINS[agent].format(shlex.quote(str(folder.absolute())))
-    say(f"{folder} is written. To use it:  {use}")
+    say(f"{folder} is written.")
+    propose("To use it", use)
 
 
 def _script_files(agent: str, limit: str) -> dict[str, str]:

@@ -109,7 +109,7 @@ def _prune(
             preview = memory.plan(name, strategy, limit=limit, preview=MAX_ROWS)
             plan = preview.plan
             memory.save(plan)
-            how = () if yes else _how(plan, memory.settings.limits)
+            how = () if yes else _how(plan, memory.settings.limits, cli)
             cli.emit(preview, Group(_render(preview), *how))
             if not plan.steps:
                 return NOTHING
@@ -159,15 +159,17 @@ def _render(preview: Preview) -> RenderableType:
     return Group(*parts)
 
 
-def _how(plan: Plan, limits: Limits) -> list[RenderableType]:
+def _how(plan: Plan, limits: Limits, cli: CommandContext) -> list[RenderableType]:
     """Return how to delete it."""
     if not plan.steps:
         return [render.line(line, style="yellow") for line in blockers_text(plan)]
-    more = f" --limit {plan.freed}" if plan.freed > limits.cap(plan.size_before) else ""
-    if plan.workspace == DEFAULT_WORKSPACE:
-        more += f" --workspace {DEFAULT_WORKSPACE}"
+    words = ["prune", "--apply", plan.plan_id]
+    if plan.freed > limits.cap(plan.size_before):
+        words += ["--limit", str(plan.freed)]
+    named = cli._replace(workspace=plan.workspace)
     return [
         *(render.line(line, style="yellow") for line in blockers_text(plan)),
-        render.line(f"\nTo delete exactly this:  marksweep prune --apply {plan.plan_id}{more}"),
+        "",
+        render.command("To delete exactly this", named.again(*words)),
         render.line(f"It can be restored for {in_days(limits.grace)}.", style="dim"),
     ]

@@ -1,7 +1,7 @@
 """Ledgers, plans, journals and the stash as people see them in a terminal.
 
 Everything can be read at 60 columns: text wraps under itself, names and ids are never cut, and a
-narrow table leaves out what can be looked up elsewhere.
+narrow table leaves out what can be looked up elsewhere. A command to run is never broken.
 """
 
 from __future__ import annotations
@@ -56,6 +56,12 @@ def line(text: str | Text, style: str = "") -> RenderableType:
     """Show a paragraph that wraps under itself."""
     words = Text(text, style=style) if isinstance(text, str) else text
     return Padding(words, (0, 0, 0, 1), expand=False)
+
+
+def command(label: str, words: str) -> RenderableType:
+    """Show a command to run, on a line of its own that is not broken: so it can be copied whole."""
+    text = Text(f" {label}:  ", no_wrap=True, overflow="ignore")
+    return text.append(words, style="bold")
 
 
 def title(text: str) -> RenderableType:

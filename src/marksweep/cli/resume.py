@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from marksweep.cli import render, sessions, transcripts
-from marksweep.cli.common import NOTHING, confirmed, say, settings
+from marksweep.cli.common import NOTHING, confirmed, propose, say, settings
 from marksweep.cli.common import command as make_command
 from marksweep.dialects import validate
 from marksweep.dialects.base import Json
@@ -84,7 +84,8 @@ def command(agent: str | None, session: str | None, limit: str, run: bool, yes: 
     plan = reading.conversation.plan()
     render.console().print(render.plan(plan))
     if not plan.steps:
-        say(f"{path} fits. To continue:  {' '.join([*client.command, _id_of(path)])}")
+        say(f"{path} fits.")
+        propose("To continue", " ".join([*client.command, _id_of(path)]))
         return NOTHING
     session_id = str(_new_id(name))
     copy = path.with_name(path.name.replace(_id_of(path), session_id))
@@ -99,7 +100,8 @@ def command(agent: str | None, session: str | None, limit: str, run: bool, yes: 
         raise Refused(f"the copy would not be valid: {sorted(wrong)[0]}. Nothing was written.")
     transcripts.save(copy, loaded.transcript.encoded(lines))
     words = [*client.command, session_id]
-    say(f"{copy} is written; {path.name} is unchanged. To continue:  {' '.join(words)}")
+    say(f"{copy} is written; {path.name} is unchanged.")
+    propose("To continue", " ".join(words))
     if run:
         binary = shutil.which(words[0])
         if binary is None:

@@ -23,14 +23,21 @@ def claude_code(folder: Path) -> Iterator[Path]:
     """Claude Code has a folder of files for each project, named after its path."""
     home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
     project = home / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(folder))
-    return (path for path in project.glob("*.jsonl") if not path.name.startswith("agent-"))
+    found = (path for path in project.glob("*.jsonl") if not path.name.startswith("agent-"))
+    return filter(_is_session, found)
 
 
 def codex(folder: Path) -> Iterator[Path]:
     """Codex has a folder for each day; the first line of a file says where it was started."""
     home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
-    files = sorted((home / "sessions").rglob("rollout-*.jsonl"), key=written, reverse=True)
+    found = filter(_is_session, (home / "sessions").rglob("rollout-*.jsonl"))
+    files = sorted(found, key=written, reverse=True)
     return (path for path in files[:MAX_LOOKED_AT] if _started_in(path) == str(folder))
+
+
+def _is_session(path: Path) -> bool:
+    """Return whether a file has the name of a session, not that of a copy: ID.smaller.jsonl."""
+    return "." not in path.stem
 
 
 def _started_in(path: Path) -> object:

@@ -84,6 +84,13 @@ def _behind_links(path: Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
+def save_result(loaded: Loaded, path: Path, data: bytes, instead: str) -> None:
+    """Write what was made of a transcript to another file; Refused if that is the transcript."""
+    if loaded.path is not None and path.exists() and path.samefile(loaded.path):
+        raise Refused(f"{path} is the transcript itself, and nothing is overwritten. {instead}")
+    save(path, data)
+
+
 def save(path: Path, data: bytes) -> None:
     """Write a file whole or not at all. A link is followed; the mode and owner of a file stay."""
     try:

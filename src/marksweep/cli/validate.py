@@ -28,12 +28,14 @@ def command(
 
     Example:  marksweep validate history.json --repair repaired.json
     """
-    loaded = transcripts.load(transcript, dialect).transcript
-    found = validate(loaded.history.given, loaded.history.dialect)
+    loaded = transcripts.load(transcript, dialect)
+    history = loaded.transcript.history
+    found = validate(history.given, history.dialect)
     emit(found, _render(found), as_json=as_json)
     if output is not None:
-        repaired, _ = repair(loaded.history.given, loaded.history.dialect)
-        transcripts.save(output, loaded.encoded(repaired))
+        repaired, _ = repair(history.given, history.dialect)
+        data = loaded.transcript.encoded(repaired)
+        transcripts.save_result(loaded, output, data, "Name another file.")
     if check and found:
         sys.exit(NOTHING)
 
