@@ -174,7 +174,7 @@ namespace shop {
         "shop.tsx",
         "export const Cart = () => <Row onClick={() => go()} />;\n",
         [("function", "Cart", 1, 1)],
-        {"Cart calls go"},
+        {"Cart calls Row", "Cart calls go"},
         1,
         0,
     ),
@@ -668,6 +668,11 @@ CALLS = {
         "class A { #b() {}\n c = () => { this.#b(); }; }\nimport('./lazy');\n",
         {"A.c calls A.#b", "x.ts imports lazy"},
     ),
+    "x.jsx": (
+        "function P() { return <><Row a={go()}><ui.Cell/></Row><div><my-tag/><P/></div></>; }\n",
+        {"P calls Row", "P calls go", "P calls Cell", "P calls P"},
+    ),
+    "x.tsx": ("const F = () => <Row<T> a='b'>{g()}</Row>;\n", {"F calls Row", "F calls g"}),
     "x.js": ("class A { static c = function () { d(); }; }\n", {"A.c calls d"}),
     "x.go": (
         "package p\n"
@@ -821,6 +826,28 @@ def test_bytes_that_are_not_utf8_are_read_and_shift_no_name() -> None:
     parsed = parse("a.py", b'x = "\xff\xfe"\ndef go():\n    "\xe9"\n    run()\n')
     assert ties(parsed) == {"go calls run"}
     assert "�" in parsed.chunks[0].text
+
+
+@pytest.mark.parametrize(
+    ("declaration", "encoding"),
+    [
+        ("# -*- coding: latin-1 -*-", "latin-1"),
+        ("#!/usr/bin/python\n# vim: set fileencoding=Windows-1252 :", "cp1252"),
+        ("# coding: koi8-r", "koi8-r"),
+        ("# coding=shift_jis", "shift_jis"),
+    ],
+)
+def test_a_file_is_read_in_the_encoding_it_declares(declaration: str, encoding: str) -> None:
+    name = {"koi8-r": "счёт", "shift_jis": "会計"}.get(encoding, "café")
+    parsed = parse("a.py", f"{declaration}\ndef {name}():\n    run()\n".encode(encoding))
+    assert ties(parsed) == {f"{name} calls run"}
+    assert f"def {name}" in parsed.chunks[-1].text
+
+
+@pytest.mark.parametrize("declared", ["ghost", "cp99999", "utf-8", "idna", "euc-jp", "rot13"])
+def test_a_declared_encoding_that_does_not_fit_is_passed_over(declared: str) -> None:
+    source = f"# coding: {declared}\n".encode() + b'x = "\xff"\ndef go():\n    run()\n'
+    assert ties(parse("a.py", source)) == {"go calls run"}
 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_name() -> None:

@@ -74,8 +74,17 @@ _ECMASCRIPT = """
 (call_expression function: (import) arguments: (arguments . (string) @module))
 """
 
+_JSX = """
+((jsx_opening_element name: (identifier) @callee) (#match? @callee "^[^a-z]"))
+((jsx_self_closing_element name: (identifier) @callee) (#match? @callee "^[^a-z]"))
+(jsx_opening_element name: (member_expression property: (_) @callee))
+(jsx_self_closing_element name: (member_expression property: (_) @callee))
+"""
+"""An element is a call of its component. A name in lower case is one of HTML."""
+
 JAVASCRIPT = (
     _ECMASCRIPT
+    + _JSX
     + """
 (class_declaration (class_heritage [(identifier) (member_expression)] @base)) @heir
 (field_definition property: (_) @name value: [(arrow_function) (function_expression)]) @function
@@ -379,7 +388,9 @@ LANGUAGES: tuple[Language, ...] = (
         TYPESCRIPT,
         wrappers=_EXPORT,
     ),
-    Language("TSX", (".tsx",), "tree_sitter_typescript:language_tsx", TYPESCRIPT, wrappers=_EXPORT),
+    Language(
+        "TSX", (".tsx",), "tree_sitter_typescript:language_tsx", TYPESCRIPT + _JSX, wrappers=_EXPORT
+    ),
     Language(
         "Go", (".go",), "tree_sitter_go:language", GO, wrappers=frozenset({"type_declaration"})
     ),

@@ -8,6 +8,7 @@ is the sum of its files, in whatever order they are added and removed.
 from __future__ import annotations
 
 import posixpath
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from functools import lru_cache
@@ -29,9 +30,18 @@ from marksweep.stores.graph.nouns import (
     entity_id,
 )
 
-LAYOUT = "4"
+LAYOUT = "5"
 """Version of the parser. Raised when parsing, chunking or what is left out changes: all files are
 read again."""
+
+_DECLARATION = re.compile(
+    rb"coding[:=][ \t]*[\"']?((?:latin|iso|cp|windows|koi8|mac|shift|euc|gb|big5)[-\w]*)", re.I
+)
+"""An encoding as Python, Ruby, XML and editors declare it. Only character sets: Python knows others
+as well, of which some take time that grows with the square of the file."""
+
+_DECLARATION_BYTES = 1_000
+"""Bytes in which a declaration is looked for; it is on the first or second line."""
 
 ID_CACHE = 65_536
 """Entity ids in the cache: names such as `append` occur in most files."""
@@ -61,13 +71,28 @@ def parse_text(memory: Memory, content: bytes) -> Record:
 
 
 def _decoded(content: bytes) -> tuple[str, bytes]:
-    """Decode; return the text and its bytes. Invalid bytes become U+FFFD in both."""
+    """Decode; return the text and its bytes in UTF-8.
+
+    What is not UTF-8 is read in the encoding that its first lines declare. Bytes that are invalid
+    then become U+FFFD.
+    """
     content = content.removeprefix(b"\xef\xbb\xbf")
     try:
         return content.decode("utf-8"), content
     except UnicodeDecodeError:
-        text = content.decode("utf-8", "replace")
+        text = _in_declared_encoding(content) or content.decode("utf-8", "replace")
         return text, text.encode("utf-8")
+
+
+def _in_declared_encoding(content: bytes) -> str | None:
+    first = content[:_DECLARATION_BYTES].split(b"\n", 2)[:2]
+    declared = next(filter(None, map(_DECLARATION.search, first)), None)
+    if declared is None:
+        return None
+    try:
+        return content.decode(declared[1].decode("ascii"))
+    except (LookupError, UnicodeError):
+        return None
 
 
 def _lines(text: str) -> list[str]:
