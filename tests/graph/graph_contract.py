@@ -286,6 +286,16 @@ class HostileContract(OnStore):
         with hold(store, odd, "a test") as lease:
             lease.check()
 
+    @pytest.mark.parametrize("value", [[1, 2], {"a": "b"}])
+    def test_metadata_that_could_not_be_read_back_is_refused(
+        self, store: GraphStore, value: object
+    ) -> None:
+        nested = note("w", "hello")
+        memory = msgspec.structs.replace(nested.memory, metadata={"key": value})
+        with pytest.raises(BadInput, match=r"metadata.*'key'"):
+            store.put("w", [msgspec.structs.replace(nested, memory=memory)])
+        assert everything(store, "w") == []
+
     def test_text_that_utf8_cannot_hold_is_replaced(self, store: GraphStore) -> None:
         store.put("w", [note("w", "half \ud800 and nul \0 end")])
         assert found(store, "w", "half") == ["half \ufffd and nul \ufffd end"]

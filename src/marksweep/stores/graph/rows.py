@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
 
+from marksweep.errors import BadInput
 from marksweep.search.ranking import Fields, fields
 from marksweep.stores.codec import microseconds
 from marksweep.stores.graph import nouns
@@ -100,11 +101,20 @@ def _plain_tags(tags: Iterable[str]) -> str:
 
 
 def _plain_metadata(metadata: dict[str, nouns.Scalar]) -> str:
+    """Write metadata as JSON; BadInput if it could not be read back."""
     found = {
         plain(key): plain(value) if isinstance(value, str) else value
         for key, value in sorted(metadata.items())
     }
-    return msgspec.json.encode(found).decode()
+    written = msgspec.json.encode(found)
+    try:
+        _metadata.decode(written)
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            f"the metadata of a memory is {metadata!r}; expected a text, a number, a boolean or "
+            "None for each key. Write what is nested as JSON text."
+        ) from error
+    return written.decode()
 
 
 def _same(cell: Any) -> Any:  # noqa: ANN401
