@@ -475,8 +475,8 @@ class TestProposedCommands:
     def test_of_the_working_set(self, tmp_path: Path) -> None:
         (tmp_path / "a folder").mkdir()
         context = Segments(tmp_path / self.WHERE[1], workspace="the shop", limit=10_000)
-        focus = ("--task", "a task", "--breakpoint", "src/my app.py:42", "--active-file", "b c.py")
-        focus += ("--active-lines", "1", "9", "--open-file", "d e.py")
+        focus = ["--task", "a task", "--breakpoint", "src/my app.py:42", "--active-file", "b c.py"]
+        focus += ["--active-lines", "1", "9", "--open-file", "d e.py"]
         context.write("old logs " * 100, type="log")
         context.write("the task " * 10, type="log", task_id="a task")
         context.close()
