@@ -391,8 +391,8 @@ MUTANTS = (
     Mutant(
         "conversation: what cannot be read is a rewind to nothing",
         "conversation.py",
-        "if values and names == [None] * len(values):",
-        "if values and names == [None] * len(values) + [None]:",
+        "if values and links == [None] * len(values):",
+        "if values and links == [None] * len(values) + [None]:",
     ),
     Mutant(
         "collector: deletion needs no confirmation",
