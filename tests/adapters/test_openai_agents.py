@@ -228,6 +228,17 @@ class TestOpenAIAgents(AdapterContract):
         assert swept(agent.requests[-1])
         assert agent.adapter.failures == 0
 
+    def test_every_output_is_sent_to_a_conversation_that_the_provider_stores(self) -> None:
+        """A request then has only what is new: outputs without their calls."""
+        paths = tuple(f"src/{n}.py" for n in range(40))
+        agent = OpenAIAgent([Answer("all at once", paths), Answer("done")])
+        given = {**agent.given("a"), "session": None, "conversation_id": "conv_1"}
+        asyncio.run(Runner.run(agent.agent, "Read all files of the project.", **given))
+        first, last = agent.requests
+        assert (len(first.own), len(last.own)) == (1, 40)
+        assert len(last.results) == 40
+        assert largest(agent) <= LIMIT
+
     def test_a_hand_off_continues_the_same_conversation(self) -> None:
         other = OpenAIAgent([])
         first = [*reading(22)[:-1], [call("transfer_to_other", "hand_off")], *reading(20, 100)]

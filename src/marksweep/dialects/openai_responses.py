@@ -139,15 +139,20 @@ OUTPUTS = {f"{kind}_output": kind for kind in CALLS}
 TEXTS = ("input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text")
 
 
-class ReferenceTying(base.Tying):
-    """Also ties a reference to what it may belong to: it can stand for a thought or a call.
+class StoredTying(base.Tying):
+    """Also keeps together what belongs to calls that the provider stores.
 
-    Those are the model's items beside it, and outputs of calls that are not in the history.
+    A reference may stand for a thought or a call: it is tied to the model's items beside it, and
+    to outputs of calls that are not in the history. Such an output without a reference before it
+    must stay, since its call does.
     """
 
-    _referring: tuple[int, ...] = ()
-    """The references in the model's last run."""
-    _is_run = False
+    def __init__(self) -> None:
+        super().__init__(_asked, _answered)
+        self._referring: tuple[int, ...] = ()
+        """The references in the model's last run."""
+        self._is_run = False
+        self._to_stored: set[int] = set()
 
     def thinks(self, message: Message) -> bool:
         """Whether an item is a thought, or may be one."""
@@ -162,7 +167,13 @@ class ReferenceTying(base.Tying):
             self._referring = (*before, i) if _refers(message) else before
         elif message.role is Role.TOOL and not tied:
             tied = list(self._referring)
+            if not tied:
+                self._to_stored.add(i)
         return tied
+
+    def held(self) -> set[int]:
+        """Return the numbers of items that must stay."""
+        return super().held() | self._to_stored
 
 
 class OpenAIResponses(base.TiedByCalls):
@@ -173,7 +184,7 @@ class OpenAIResponses(base.TiedByCalls):
 
     def tying(self) -> base.Tying:
         """Tie results to their calls, approvals to their requests, thoughts to what followed."""
-        return ReferenceTying(_asked, _answered)
+        return StoredTying()
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Parse one item."""
