@@ -166,7 +166,12 @@ class Collector:
             if not ids:
                 return ()
             self._log(Event.PURGED, now, segments=ids)
-            gone = self._heap.purge(now)
+            try:
+                gone = self._heap.purge(now)
+            except MarksweepError:
+                with contextlib.suppress(StoreError):
+                    self._log(Event.ROLLED_BACK, now, segments=self._heap.expired(now))
+                raise
             if back := tuple(sorted(set(ids) - set(gone))):
                 self._log(Event.ROLLED_BACK, now, segments=back)
             return gone

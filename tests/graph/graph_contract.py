@@ -286,6 +286,11 @@ class HostileContract(OnStore):
         with hold(store, odd, "a test") as lease:
             lease.check()
 
+    def test_a_limit_that_no_engine_can_count_to_is_no_limit(self, store: GraphStore) -> None:
+        store.put("w", [file("w", "a.py", {"a": ["b"]})])
+        without = msgspec.structs.replace(CALLERS, limit=10**30)
+        assert [link.source for link in store.links("w", ["b"], without)] == ["a"]
+
     @pytest.mark.parametrize("value", [[1, 2], {"a": "b"}])
     def test_metadata_that_could_not_be_read_back_is_refused(
         self, store: GraphStore, value: object

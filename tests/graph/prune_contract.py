@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from marksweep.errors import (
     NotFound,
     Refused,
     StoreBusy,
+    StoreError,
     UnknownName,
 )
 from marksweep.graph.client import GraphClient
@@ -535,6 +537,21 @@ class SafetyContract(OnWorld):
             f"memory:{gone[0].memory.memory_id}",
             f"chunk:{gone[0].chunks[0].chunk_id}",
         }
+
+    def test_a_purge_that_cannot_write_its_backup_erases_nothing_and_the_journal_says_so(
+        self, world: World
+    ) -> None:
+        gone = with_stale(world)
+        world.memory.prune_memory("w", dry_run=False, confirm=True)
+        world.clock.wait(days=8)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(world.memory, "backups", Path(__file__) / "backups")
+            with pytest.raises(StoreError, match="A part of the path is a file"):
+                world.memory.purge(workspace_id="w")
+        back, purged = world.memory.history(workspace_id="w", limit=2)
+        assert (back.event, purged.event) == (Event.ROLLED_BACK, Event.PURGED)
+        assert set(back.segments) == set(purged.segments)
+        assert set(world.memory.purge(workspace_id="w").gone.memories) == ids_of(gone)
 
     def test_memories_of_several_plans_come_back_together_or_none_does(self, world: World) -> None:
         notes = [world.memory.add_memory(f"note {n}", workspace_id="w") for n in range(3)]

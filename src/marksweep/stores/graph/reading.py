@@ -155,7 +155,7 @@ def links(
         str(each) for each, name, last in found if rows.is_asked(str(name), str(last), asked, query)
     )
     statement = db.statements.LINKS_TO if query.to_name else db.statements.LINKS_FROM
-    given = {"relation": plain(query.relation), "limit": query.limit}
+    given = {"relation": plain(query.relation), "limit": min(query.limit, base.MAX_LIMIT)}
     return rows.links_of(_read(db, workspace_id, statement, ids=ids, **given) if ids else ())
 
 
