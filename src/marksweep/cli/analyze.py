@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -75,12 +74,6 @@ class Bill(msgspec.Struct, frozen=True):
     """The same after the collection."""
     once: float
     """What the provider reads again because of the collection, above its cached price."""
-
-    @property
-    def pays_after(self) -> float | None:
-        """Requests after which it has paid; None if it never does."""
-        saved = self.request_before - self.request_after
-        return self.once / saved if saved > 0 else None
 
 
 class Closer(msgspec.Struct, frozen=True):
@@ -363,12 +356,10 @@ def _missed(found: tuple[Missed, ...]) -> Iterator[RenderableType]:
 
 
 def _bill(found: Bill) -> str:
-    pays = found.pays_after
-    after = "it never pays" if pays is None else f"it pays after {math.ceil(pays):,} requests"
     return (
         f"{found.model}: the input of a request is {dollars(found.request_before)} now, if cached, "
         f"and {dollars(found.request_after)} after; the collection costs {dollars(found.once)} "
-        f"once, so {after}."
+        "once."
     )
 
 
@@ -407,6 +398,6 @@ def _offers(offers: tuple[Offer, ...]) -> RenderableType:
     is_there = any(offer.strategy == default for offer in offers)
     notes = "* what collect does by default. " * is_there + (
         "read again: what the prompt cache loses once; pays after: when the smaller requests have "
-        "made up for it."
+        "made up for it, at the prices of the settings."
     )
     return Group(table, *parts, render.line(notes, style="dim"))
