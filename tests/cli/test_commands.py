@@ -316,6 +316,14 @@ class TestWorkingSet:
         assert len(found) == 10
         assert run("stash", "search", "zebra", "--store", "set.db").exit_code == 1
 
+    @pytest.mark.parametrize("command", ["live", "stash list", "stash search parser", "swept m1"])
+    def test_a_limit_below_one_is_bad_usage_and_not_an_empty_result(
+        self, tmp_path: Path, command: str
+    ) -> None:
+        fill(tmp_path / "set.db")
+        for limit in ("0", "-5"):
+            assert run(*command.split(), "--limit", limit, "--store", "set.db").exit_code == 2
+
     def test_live_and_swept_segments_are_found_by_what_they_are_about(self, tmp_path: Path) -> None:
         context = Segments(tmp_path / "set.db")
         context.write("the proxy failed", type="log", segment_id="log", file_path="a.py")

@@ -174,7 +174,13 @@ wrap.context_settings = {"allow_interspersed_args": False, "ignore_unknown_optio
 @make_command("swept")
 @click.argument("what", nargs=-1)
 @click.option("--start", default=0, type=click.IntRange(0), help="First character to print.")
-@click.option("--limit", default=4_000, show_default=True, help="Tokens to print at most.")
+@click.option(
+    "--limit",
+    default=4_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Tokens to print at most.",
+)
 @click.option("--mcp", is_flag=True, help="Serve it to an agent instead, over MCP on stdio.")
 @store_option
 def swept(what: tuple[str, ...], start: int, limit: int, mcp: bool, store: str | None) -> None:

@@ -101,7 +101,7 @@ Filters = dict[str, object]
 
 @make_command("live")
 @click.argument("words", nargs=-1)
-@click.option("--limit", default=20, show_default=True)
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1))
 @filter_options
 @in_workspace
 def live(words: tuple[str, ...], limit: int, filters: Filters, cli: CommandContext) -> int:
@@ -128,7 +128,7 @@ def _listed(cli: CommandContext, words: str, limit: int, filters: Filters) -> in
 
 
 @make_command("list", stash)
-@click.option("--limit", default=20, show_default=True)
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1))
 @filter_options
 @in_workspace
 def stash_list(limit: int, filters: Filters, cli: CommandContext) -> int:
@@ -138,7 +138,7 @@ def stash_list(limit: int, filters: Filters, cli: CommandContext) -> int:
 
 @make_command("search", stash)
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", default=20, show_default=True)
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1))
 @filter_options
 @in_workspace
 def stash_search(words: tuple[str, ...], limit: int, filters: Filters, cli: CommandContext) -> int:

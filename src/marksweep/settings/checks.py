@@ -16,6 +16,7 @@ from marksweep.errors import BadInput
 Percent = Annotated[float, Meta(ge=0, le=100)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Hours = Annotated[float, Meta(ge=0, le=24 * 36_500)]
+Days = Annotated[float, Meta(gt=0, le=36_500)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
 Price = Annotated[float, Meta(ge=0, le=1e9)]
 Count = Annotated[int, Meta(ge=0, le=MAX_LIMIT)]

@@ -38,7 +38,17 @@ from marksweep.heaps.graph import CAP_PERCENT, RECENTLY_READ
 from marksweep.heaps.graph import GRACE as MEMORY_GRACE
 from marksweep.heaps.segments import GRACE
 from marksweep.increment import MAX_BATCH_UNITS, SAMPLE_SEGMENTS
-from marksweep.settings.checks import Count, Group, Hours, Percent, Positive, Price, Share, checked
+from marksweep.settings.checks import (
+    Count,
+    Days,
+    Group,
+    Hours,
+    Percent,
+    Positive,
+    Price,
+    Share,
+    checked,
+)
 from marksweep.stores.base import DEFAULT_WORKSPACE, KEEP_PLANS, PlanRetention
 from marksweep.strategies.scored import COLD_HOURS, DELETE_AFTER_HOURS, VERBOSE_TOKENS
 
@@ -222,7 +232,7 @@ class Store(Group, frozen=True):
     """A file (`.db` SQLite, `.json`), or a URL such as redis://host:6379/0."""
     workspace: str = DEFAULT_WORKSPACE
     """The workspace of the segments; workspaces of a store are isolated from each other."""
-    plan_days: Positive = KEEP_PLANS.days
+    plan_days: Days = KEEP_PLANS.days
     """How long a plan that was only shown can be collected by its id. Longer takes more space."""
     plans: Annotated[int, Meta(ge=1, le=10_000)] = KEEP_PLANS.plans
     """How many of the newest shown plans the journal keeps. What was done is kept for good."""
@@ -248,7 +258,7 @@ class Memory(Group, frozen=True):
 
     Empty: the folder of the store.
     """
-    grace_days: Positive = MEMORY_GRACE.total_seconds() / DAY
+    grace_days: Days = MEMORY_GRACE.total_seconds() / DAY
     """How long deleted memories can be restored. Longer keeps more in the graph."""
     cap_percent: Percent = CAP_PERCENT
     """Share of a workspace that one deletion may take, or 100 nodes if that is more.
@@ -257,7 +267,7 @@ class Memory(Group, frozen=True):
     """
     recently_read_hours: Hours = RECENTLY_READ.total_seconds() / HOUR
     """How long reading a memory protects it. Longer keeps stale ones that are still read."""
-    life_days: Mapping[str, Positive] = {}
+    life_days: Mapping[str, Days] = {}
     """Days after which memories of a source expire; other sources never expire."""
     keeps_segments: bool = False
     """Whether segments and memories that refer to each other by id keep each other.
