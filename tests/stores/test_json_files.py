@@ -18,6 +18,7 @@ import pytest
 from marksweep.errors import StoreCorrupt, StoreError, StoreTooNew
 from marksweep.model import Entry, Event, Hold, Reference
 from marksweep.stores.base import DEFAULT_WORKSPACE, PlanRetention
+from marksweep.stores.checkpoint import forget, get_state, put_state
 from marksweep.stores.json_file import JsonStore
 from marksweep.testing.contracts.handles import HOSTILE_NAMES, NOON, later, segment, stashed
 from marksweep.testing.contracts.journal import shown
@@ -68,6 +69,22 @@ def test_the_stash_has_the_same_shape_and_says_why_beside_each(
         "reason": "it was old",
         "expires_at": "2025-06-02T12:00:00Z",
     }
+
+
+def test_a_workspace_is_forgotten_and_restored_in_one_write_of_its_stash(
+    path: Path, store: JsonStore
+) -> None:
+    stash = path.with_name("context.stash.json")
+
+    def version() -> int:
+        return int(json.loads(stash.read_text())["version"])
+
+    store.stash.put(DEFAULT_WORKSPACE, [stashed(f"s{n}", "p", "text") for n in range(5)])
+    state, before = get_state(store, DEFAULT_WORKSPACE, "openai"), version()
+    forget(store, DEFAULT_WORKSPACE)
+    assert (store.stash.count(DEFAULT_WORKSPACE), version()) == (0, before + 1)
+    put_state(store, DEFAULT_WORKSPACE, state)
+    assert (store.stash.count(DEFAULT_WORKSPACE), version()) == (5, before + 2)
 
 
 def test_the_journal_is_one_entry_per_line(path: Path, store: JsonStore) -> None:

@@ -15,9 +15,8 @@ from marksweep.errors import MarksweepError
 from marksweep.graph.backup import Note, backups_in, erase_from_backup, halves_in
 from marksweep.graph.pruning import counted
 from marksweep.heaps.graph import GraphHeap, NamedUnits, journal_name, nodes_of, ref, refs_of
-from marksweep.heaps.restoring import remove_all
 from marksweep.model import Action, Event, Segment
-from marksweep.stores.base import Store
+from marksweep.stores.base import Store, remove_all
 from marksweep.stores.files import KEPT
 from marksweep.stores.graph.base import GraphStore, Nodes
 from marksweep.stores.graph.nouns import Kind, Memory

@@ -86,15 +86,6 @@ def newest_of(stash: Stash, workspace: str, segment_ids: Sequence[str]) -> dict[
     return newest
 
 
-def remove_all(stash: Stash, workspace: str, entries: Iterable[Stashed]) -> None:
-    """Remove entries from the stash, plan by plan."""
-    by_plan: dict[str, list[str]] = {}
-    for entry in entries:
-        by_plan.setdefault(entry.plan_id, []).append(entry.segment.segment_id)
-    for plan_id, names in by_plan.items():
-        stash.remove(workspace, plan_id, names)
-
-
 def is_back(entry: Stashed, live: Mapping[str, Segment]) -> bool:
     """Return whether a segment is live in the same version as in the stash."""
     found = live.get(entry.segment.segment_id)

@@ -22,7 +22,6 @@ from marksweep.heaps.restoring import (
     is_back,
     newest_of,
     obsolete,
-    remove_all,
     returning,
 )
 from marksweep.model import (
@@ -40,7 +39,7 @@ from marksweep.model import (
     Snapshot,
     Stashed,
 )
-from marksweep.stores.base import Store
+from marksweep.stores.base import Store, remove_all
 
 replace = msgspec.structs.replace
 

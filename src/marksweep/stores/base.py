@@ -11,7 +11,7 @@ journal, sweep): it holds `lock` and repairs what a crash left unfinished.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Generic, Protocol, TypedDict, TypeVar, Unpack
@@ -185,6 +185,15 @@ class Stash(Protocol):
     def count(self, workspace: str, most: int = sys.maxsize) -> int:
         """Count the entries, up to `most`."""
         ...
+
+
+def remove_all(stash: Stash, workspace: str, entries: Iterable[Stashed]) -> None:
+    """Remove entries from the stash, plan by plan."""
+    by_plan: dict[str, list[str]] = {}
+    for entry in entries:
+        by_plan.setdefault(entry.plan_id, []).append(entry.segment.segment_id)
+    for plan_id, names in by_plan.items():
+        stash.remove(workspace, plan_id, names)
 
 
 class EntryFilter(TypedDict, total=False):

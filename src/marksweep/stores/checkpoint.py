@@ -6,7 +6,7 @@ import msgspec
 
 from marksweep.errors import BadInput, Refused
 from marksweep.model import Entry, Event, Plan, Segment, Stashed
-from marksweep.stores.base import Store
+from marksweep.stores.base import Store, remove_all
 
 STATE_VERSION = 1
 """Checkpoint format. Incremented when an older marksweep could not read a newer one."""
@@ -50,8 +50,7 @@ def forget(store: Store, workspace: str) -> None:
     with store.lock(workspace):
         live = [segment.segment_id for segment in store.segments.changes(workspace).put]
         stash = list(store.stash.entries(workspace))
-        for entry in stash:
-            store.stash.remove(workspace, entry.plan_id, [entry.segment.segment_id])
+        remove_all(store.stash, workspace, stash)
         store.segments.write(workspace, remove=live)
         store.journal.redact(workspace, {*live, *(entry.segment.segment_id for entry in stash)})
 
@@ -75,9 +74,11 @@ def put_state(store: Store, workspace: str, state: object) -> str:
             raise Refused(f"workspace {workspace!r} is not empty. Name another one, or clear it.")
         for entry in checkpoint.journal:
             store.journal.append(workspace, replace(entry, seq=0))
-        for swept in checkpoint.stash:
-            segment = replace(swept.segment, project_id=workspace)
-            store.stash.put(workspace, [replace(swept, segment=segment)])
+        swept = [
+            replace(entry, segment=replace(entry.segment, project_id=workspace))
+            for entry in checkpoint.stash
+        ]
+        store.stash.put(workspace, swept)
         put = [replace(segment, project_id=workspace) for segment in checkpoint.segments]
         store.segments.write(workspace, put=put)
     return checkpoint.dialect

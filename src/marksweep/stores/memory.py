@@ -125,10 +125,10 @@ class StashTable:
         self._index: WordIndex[int] | None = None
         self._add(entries)
 
-    def put(self, entries: Iterable[Stashed]) -> None:
+    def put(self, entries: Sequence[Stashed]) -> None:
         """Store entries; one with the same plan and segment is replaced and counts as put last."""
         self._add(entries)
-        self.version += 1
+        self.version += bool(entries)
 
     def _add(self, entries: Iterable[Stashed]) -> None:
         for entry in entries:
