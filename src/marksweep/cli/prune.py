@@ -21,8 +21,8 @@ from marksweep.graph.pruning import Preview, blockers_text, counted, deletion_te
 from marksweep.graph.strategies import PruneStrategy, in_days
 from marksweep.heaps.graph import Limits, planned
 from marksweep.model import Plan
+from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.stores.graph.base import Nodes
-from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
 
 MAX_ROWS = 20
 """Memories that a preview lists."""

@@ -56,10 +56,10 @@ from marksweep.heaps.graph import (
 )
 from marksweep.model import Action, Entry, Event, Plan, Report, utc_now
 from marksweep.settings import Settings, load_settings
-from marksweep.stores.base import Store
+from marksweep.stores.base import DEFAULT_WORKSPACE, Store
 from marksweep.stores.graph import nouns
 from marksweep.stores.graph.base import Counts, GraphHit, GraphQuery, GraphStore, MemoryRow, Nodes
-from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE, Kind, Memory, Record
+from marksweep.stores.graph.nouns import Kind, Memory, Record
 from marksweep.stores.graph.open import open_graph
 from marksweep.stores.open import open_store
 

@@ -38,8 +38,8 @@ from marksweep.indexing.roots import Adoptions, Twins, enclosed, from_folder
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Found, Walk, resolved, walk
 from marksweep.model import utc_now
+from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.stores.graph.base import Copy, GraphStore, MemoryRow, Run, Seen
-from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
 from marksweep.stores.leases import Lease, hold, this_host
 
 PURPOSE = "indexing"

@@ -17,8 +17,8 @@ from marksweep.indexing.readers import Worker
 from marksweep.indexing.report import IndexReport, Progress
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import resolved, walk
+from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.stores.graph.base import GraphStore
-from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
 
 DEBOUNCE_SECONDS = 0.5
 """How long changes are collected before a run. Shorter is fresher; a checkout takes more runs."""

@@ -22,7 +22,7 @@ from marksweep.errors import BadInput
 from marksweep.model import Entry, Event, Segment, Stashed, Step
 
 DEFAULT_WORKSPACE = "default"
-"""The workspace used when none is named."""
+"""The workspace used when none is named; deleting from its graph requires typing its name."""
 
 
 class Changes(msgspec.Struct, frozen=True, gc=False):

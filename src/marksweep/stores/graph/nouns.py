@@ -22,9 +22,6 @@ import msgspec
 CODE_INDEXER = "code_indexer"
 """The source of memories created by the indexer; only these can become stale."""
 
-DEFAULT_WORKSPACE = "default"
-"""The workspace used when none is given; deleting from it requires typing its name."""
-
 Scalar = str | int | float | bool | None
 """A metadata value."""
 

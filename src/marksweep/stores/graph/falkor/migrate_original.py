@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from marksweep.errors import StoreError
+from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.stores.graph.base import GraphStore, Item
 from marksweep.stores.graph.falkor.connection import client_at, redis_errors
 from marksweep.stores.graph.nouns import (
-    DEFAULT_WORKSPACE,
     Chunk,
     Entity,
     Memory,
