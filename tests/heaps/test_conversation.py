@@ -653,3 +653,17 @@ def test_the_line_of_a_run_that_begins_with_a_note_is_where_its_first_message_wa
     assert line is not None
     assert line.position == said[3].position
     assert "4 messages left out (calls of read)" in line.text
+
+
+@pytest.mark.parametrize("ids", ["m", "turn-"])
+def test_neither_a_note_nor_the_line_for_it_separates_a_call_from_its_result(ids: str) -> None:
+    read = [reading(f"{n}.py", f"file {n} " * 200) for n in range(3)]
+    talk = conversation(Script((Said("go"), *read, Said("and?"), Answered("ok"))), ids=ids)
+    names = [message.message_id for message in talk.history]
+    note = talk._heap.note("file 0 file 0", talk._heap.live()[names[3]])
+    talk.store.segments.write(talk.workspace, put=[note])
+    assert [m.message_id for m in talk.history] == [*names[:3], note.segment_id, *names[3:]]
+    talk.collect(talk.plan(0, strategy=Chosen([note.segment_id, names[3], names[5]])))
+    left = [m.message_id for m in talk.history]
+    assert left == [*names[:3], f"gap-{names[3]}-4", *names[7:]]
+    assert validate(talk.messages, "openai_chat") == []

@@ -111,9 +111,9 @@ class RunFinder:
             numbers = tuple([n for n in dict.fromkeys(going) if n not in counted])
             gone = [i for n in numbers for i in steps[n] if i not in old_lines]
             line = self._line(sorted([*gone, *old])) if gone and run.is_open else None
-            if line is not None:
+            place = self._place(run.members)
+            if line is not None and place is not None:
                 # What it covers may begin earlier, where no line may be.
-                place = self._context.segments[run.members[0]].position
                 line = msgspec.structs.replace(line, position=place)
                 live = tuple(sorted(old - step_of.keys()))
                 cost = line.tokens - sum([sizes[i] for i in live])
@@ -148,6 +148,16 @@ class RunFinder:
                     reach = max(reach, unit[-1])
                 unit = next(units, None)
             yield _Neighbours(members, reach < end)
+
+    def _place(self, members: Sequence[int]) -> int | None:
+        """Return the first position in a run that is behind what is before it; None if none is.
+
+        A note shares the position of the segment before it, and a line there could precede that.
+        """
+        segments, first = self._context.segments, members[0]
+        before = segments[first - 1].position if first else None
+        places = [segments[i].position for i in members]
+        return next((place for place in places if before is None or place > before), None)
 
     def _line(self, run: Sequence[int]) -> Segment | None:
         said = tuple([i for i in run if i not in self._unsaid])

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from operator import attrgetter
 from typing import Protocol
 
 import msgspec
@@ -30,6 +29,7 @@ from marksweep.core.mark import reach
 from marksweep.core.roots import RECENT_MESSAGES, last_messages
 from marksweep.core.strategy import Learning
 from marksweep.core.units import Graph, Units
+from marksweep.heaps.stash_search import RECALLED
 from marksweep.model import Hold, Link, Segment, packed
 from marksweep.tokens import detached_copy
 
@@ -211,7 +211,7 @@ class LiveIndex:
         self._fingerprint.drop(segments)
 
     def in_order(self) -> tuple[Segment, ...]:
-        """Return the live segments by position, ties broken by id."""
+        """Return the live segments in order."""
         if not self._is_sorted:
             ordered = sorted(self.live.values(), key=_place)
             self.live = {segment.segment_id: segment for segment in ordered}
@@ -393,7 +393,9 @@ class PairIndex:
         return self._stand_ins.get(segment_id, ())
 
 
-_place = attrgetter("position", "segment_id")
+def _place(segment: Segment) -> tuple[int, bool, str]:
+    """Order by position; a note shares that of the message before it (`ConversationHeap.note`)."""
+    return segment.position, segment.type == RECALLED, segment.segment_id
 
 
 def _targets(segment: Segment) -> Collection[str]:
