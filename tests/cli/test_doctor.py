@@ -209,6 +209,15 @@ def found_by(path: Path, words: str) -> list[str]:
     return [hit.chunk.text.partition(" ")[0] for hit in hits]
 
 
+def overwrite_a_page(path: Path) -> bytes:
+    """Damage a graph in the middle of its notes; return what the file holds then."""
+    content = bytearray(path.read_bytes())
+    page = content.rindex(b"needle20 haystack") // 4096
+    content[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
+    path.write_bytes(content)
+    return bytes(content)
+
+
 def test_a_damaged_memory_is_rebuilt_from_what_can_be_read(tmp_path: Path) -> None:
     folder = tmp_path / ".marksweep"
     folder.mkdir(mode=0o700)
@@ -216,10 +225,7 @@ def test_a_damaged_memory_is_rebuilt_from_what_can_be_read(tmp_path: Path) -> No
     path = folder / "graph.db"
     remember(path)
     assert checks()["memory"]["found"] == "sound"
-    content = bytearray(path.read_bytes())
-    page = content.rindex(b"needle20 haystack") // 4096
-    content[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
-    path.write_bytes(content)
+    content = overwrite_a_page(path)
     found = checks()["memory"]
     assert not found["ok"]
     assert found["mend"]
@@ -228,12 +234,26 @@ def test_a_damaged_memory_is_rebuilt_from_what_can_be_read(tmp_path: Path) -> No
 
     assert repaired["ok"]
     assert "could not be read" in repaired["found"]
-    assert kept(path)["graph.db"] == bytes(content)
+    assert kept(path)["graph.db"] == content
     assert checks()["memory"]["found"] == "sound"
     left = found_by(path, "haystack")
     assert {"needle0", "needle39"} <= set(left)
     assert 30 <= len(left) < 40
     assert found_by(path, "needle0") == ["needle0"]
+
+
+def test_a_rebuild_of_the_memory_that_was_killed_is_begun_again(tmp_path: Path) -> None:
+    folder = tmp_path / ".marksweep"
+    folder.mkdir(mode=0o700)
+    fill(folder / "store.db")
+    path = folder / "graph.db"
+    remember(path)
+    (folder / "graph.db.rebuilt").write_bytes(path.read_bytes())
+    overwrite_a_page(path)
+    assert "graph.db.rebuilt" in checks()["leftovers"]["found"]
+    assert checks("--repair", "--yes")["memory"]["ok"]
+    assert not list(folder.glob("*.rebuilt*"))
+    assert checks()["memory"]["found"] == "sound"
 
 
 def test_an_unreadable_memory_is_left_unchanged(tmp_path: Path) -> None:

@@ -214,7 +214,8 @@ def _store(where: str) -> Iterator[Finding]:
     if not health.files_of(path):
         yield Finding(Check(what, NOT_THERE, ok=True))
         return
-    yield from _files(path)
+    yield from _permissions(path)
+    yield from _leftovers(path)
     if found := health.damage(path):
         yield Finding(Check(what, found, ok=False, mend=REBUILD), lambda: _rebuilt(path), path)
     else:
@@ -239,7 +240,8 @@ def _memory(places: ProjectPaths) -> Iterator[Finding]:
     what = f"memory {path}"
     beside_store = path.parent == Path(places.store).parent
     if not (beside_store and path.parent.name == PROJECT_FOLDER):  # else the store's check has it
-        yield from _files(path)
+        yield from _permissions(path)
+    yield from _leftovers(path)
     if found := health.database_damage(path):
         check = Check(what, found, ok=False, mend=REBUILD)
         yield Finding(check, lambda: _rebuilt_graph(path), path)
@@ -247,7 +249,7 @@ def _memory(places: ProjectPaths) -> Iterator[Finding]:
         yield Finding(Check(what, "sound", ok=True))
 
 
-def _files(path: Path) -> Iterator[Finding]:
+def _permissions(path: Path) -> Iterator[Finding]:
     if open_files := health.readable_by_others(path):
         names = ", ".join(file.name for file in open_files)
         found = f"others may read or write {names}"
@@ -255,6 +257,9 @@ def _files(path: Path) -> Iterator[Finding]:
         yield Finding(check, lambda: _private(path), path)
     else:
         yield Finding(Check("permissions", "readable by you only", ok=True))
+
+
+def _leftovers(path: Path) -> Iterator[Finding]:
     if left := health.stale_drafts(path):
         names = ", ".join(file.name for file in left)
         check = Check("leftovers", f"of a killed process: {names}", ok=False, mend="remove them")
