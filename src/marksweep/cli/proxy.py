@@ -11,12 +11,10 @@ import click
 from marksweep.cli.common import command as make_command
 from marksweep.cli.common import options, say, settings, store_option, tokens_in
 from marksweep.errors import BadInput, MarksweepError
+from marksweep.proxy import KEEP_DAYS
 
 LIMIT = "100k"
 """Default limit in tokens: half of a common window."""
-
-KEEP_DAYS = 30.0
-"""Days that a conversation stays in the store after its last message."""
 
 request_options = options(
     click.option(

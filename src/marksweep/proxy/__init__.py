@@ -11,3 +11,9 @@ hooks.py       the hooks that plugins of clients call
 If anything in the proxy fails, the client's own request is sent, with one line in the log. Keys
 pass through; they are neither stored nor logged.
 """
+
+KEEP_DAYS = 30.0
+"""Days without a message after which a conversation is deleted from the store.
+
+Higher lets `recall` reach further back, and needs more space.
+"""

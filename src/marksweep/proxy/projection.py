@@ -23,6 +23,7 @@ from marksweep.errors import in_a_line
 from marksweep.fit import Fit, Fitted
 from marksweep.model import Plan, Report, utc_now
 from marksweep.monitoring import Labels, Reading
+from marksweep.proxy import KEEP_DAYS
 from marksweep.proxy.endpoints import is_subscription, session_of
 from marksweep.proxy.usage import Usage
 from marksweep.stores.base import Store
@@ -31,12 +32,6 @@ from marksweep.telemetry import installed_watch
 
 UNTOUCHED = ("previous_response_id", "conversation")
 """Fields of requests whose history the provider stores; such requests are sent unchanged."""
-
-KEEP_DAYS = 30.0
-"""Days without a message after which a conversation is deleted from the store.
-
-Higher lets `recall` reach further back, and needs more space.
-"""
 
 SECONDS_PER_DAY = 86_400
 
