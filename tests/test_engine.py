@@ -162,14 +162,17 @@ def test_only_old_logs_and_notes_that_nothing_refers_to_are_deleted(engine: GCEn
         segment("log", type="log", hours_old=24 * 9),
         segment("note", type="note", hours_old=24 * 9),
         segment("cited", type="log", hours_old=24 * 9, refcount=2),
-        segment("code", type="code", hours_old=24 * 9),
+        segment("named", type="log", hours_old=24 * 9),
+        segment("code", type="code", hours_old=24 * 9, references=["named", "named"]),
         segment("fresh", type="log", hours_old=2),
     ]
-    plan = engine.generate_pruning_plan(
-        engine.analyze_pruning_candidates(segments, set()), target_tokens=1000
-    )
+    candidates = engine.analyze_pruning_candidates(segments, set())
+    plan = engine.generate_pruning_plan(candidates, target_tokens=1000)
     assert set(plan.delete_segments) == {"log", "note"}
-    assert set(plan.stash_segments) == {"cited", "code", "fresh"}
+    assert set(plan.stash_segments) == {"cited", "named", "code", "fresh"}
+    (named,) = [each for each in candidates if each.segment_id == "named"]
+    assert named.refcount == 1
+    assert "1 reference" in named.reason
 
 
 def test_a_pair_goes_whole_or_not_at_all(engine: GCEngine) -> None:

@@ -1,8 +1,8 @@
 """GCEngine compared with a plain implementation of its design, on random heaps.
 
 The reference is written from the design alone, as short as possible. Each allowed difference is in
-one place: age is bounded, pins are roots, and what goes is stashed unless it is an old log or note
-that nothing refers to.
+one place: age is bounded, pins are roots, references are counted, and what goes is stashed unless
+it is an old log or note that nothing refers to.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from marksweep import ContextSegment, GCEngine, PruningCandidate
 from marksweep.testing.builders import NOW, Clock, segment
@@ -76,6 +77,12 @@ def reference_graph(segments: Sequence[ContextSegment]) -> dict[str, set[str]]:
     }
 
 
+def reference_count(s: ContextSegment, graph: dict[str, set[str]]) -> int:
+    """Return how many of the others refer to a segment, or how many the caller has counted."""
+    others = [name for name, targets in graph.items() if s.segment_id in targets]
+    return max(s.refcount, len(set(others) - {s.segment_id}))
+
+
 def reference_reach(roots: set[str], graph: dict[str, set[str]]) -> set[str]:
     """Follow references until nothing is new."""
     reached = set(roots)
@@ -132,7 +139,8 @@ def test_the_candidates_are_what_no_root_and_no_pin_reaches(
     found = engine.analyze_pruning_candidates(segments, roots)
     assert {c.segment_id for c in found} == set(named) - kept
     assert [c.score for c in found] == sorted((c.score for c in found), reverse=True)
-    by_id = {s.segment_id: s for s in segments}
+    graph = reference_graph(segments)
+    by_id = {s.segment_id: structs.replace(s, refcount=reference_count(s, graph)) for s in segments}
     for candidate in found:
         s = by_id[candidate.segment_id]
         assert candidate.score == engine.score_segment(s, NOW)

@@ -10,6 +10,7 @@ Nothing is changed or stored: the caller decides what to do with the plan.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
@@ -22,6 +23,7 @@ from marksweep.core.mark import Mark
 from marksweep.core.roots import RECENT_MESSAGES, Focus, find_roots, last_messages
 from marksweep.core.score import Scorer, age_hours, seed_age
 from marksweep.errors import BadInput
+from marksweep.heaps.live_index import targets_of
 from marksweep.model import Segment, Snapshot, utc_now
 from marksweep.strategies.scored import (
     DELETE_AFTER_HOURS,
@@ -126,8 +128,12 @@ class GCEngine:
     def analyze_pruning_candidates(
         self, segments: Sequence[Segment], roots: Collection[str]
     ) -> list[PruningCandidate]:
-        """Return what no root reaches and nobody pinned, highest score first, with reasons."""
-        counted = tuple(self._with_tokens(segment) for segment in segments)
+        """Return what no root reaches and nobody pinned, highest score first, with reasons.
+
+        A segment has at least as many references as the others of the list make.
+        """
+        references = Counter(target for segment in segments for target in targets_of(segment))
+        counted = tuple(self._counted(segment, references) for segment in segments)
         named = {
             i: "named as a root" for i, s in enumerate(counted) if s.pinned or s.segment_id in roots
         }
@@ -198,10 +204,12 @@ class GCEngine:
             reason=_in_words(len(stashed), len(deleted), freed, target_tokens),
         )
 
-    def _with_tokens(self, segment: Segment) -> Segment:
-        if segment.tokens or not segment.text:
-            return segment
-        return msgspec.structs.replace(segment, tokens=self._count_tokens(segment.text))
+    def _counted(self, segment: Segment, references: Mapping[str, int]) -> Segment:
+        return msgspec.structs.replace(
+            segment,
+            tokens=segment.tokens or self._count_tokens(segment.text),
+            refcount=max(segment.refcount, references.get(segment.segment_id, 0)),
+        )
 
     def _candidate(
         self, context: PlanningContext, i: int, mark: Mark, score: float

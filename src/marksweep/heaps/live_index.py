@@ -157,7 +157,7 @@ class LiveIndex:
             self._let_go([self.live.pop(name)])
             if (old.position, name) in self._recent and not stands_there:
                 self._recent_is_known = False
-        for target in _targets(segment):
+        for target in targets_of(segment):
             self._count(target, 1)
         if self._pairs is not None:
             self._pairs.add(segment)
@@ -199,7 +199,7 @@ class LiveIndex:
             tokens += segment.tokens
             if segment.refcount:
                 counts[segment.segment_id] = counts.get(segment.segment_id, 0) + segment.refcount
-            for target in _targets(segment):
+            for target in targets_of(segment):
                 left = counts.pop(target, 0) - 1
                 if left:
                     counts[target] = left
@@ -398,7 +398,7 @@ def _place(segment: Segment) -> tuple[int, bool, str]:
     return segment.position, segment.type == RECALLED, segment.segment_id
 
 
-def _targets(segment: Segment) -> Collection[str]:
+def targets_of(segment: Segment) -> Collection[str]:
     """Return the others that a segment refers to, each once.
 
     Without its mates: they are part of the same unit.
