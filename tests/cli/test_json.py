@@ -109,6 +109,9 @@ def test_commands_on_memory() -> None:
         "memories"
     ]
     assert printed("prune --restore", "prune", "--restore", plan)["memories"]
+    done = printed("prune --yes", "prune", "--yes", "--workspace", "default")
+    assert done["deleted"]["memories"], "--yes deletes, with --json too"
+    assert printed("prune --restore", "prune", "--restore", done["plan"]["plan_id"])["memories"]
 
 
 def test_the_commands_of_an_agent() -> None:

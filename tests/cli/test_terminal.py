@@ -90,7 +90,8 @@ def test_the_plan_is_shown_and_nothing_happens_without_confirmation(transcript: 
     terminal.until("Replace session.json? [y/N]:")
     assert "freed in" in terminal.seen
     terminal.type("n\n")
-    assert terminal.end() == 1
+    assert terminal.end() == 3
+    assert "not confirmed; nothing was changed." in terminal.seen
     assert transcript.read_bytes() == before
 
 
@@ -129,7 +130,7 @@ def test_memory_is_pruned_after_a_question(tmp_path: Path) -> None:
         terminal = Terminal(tmp_path, "prune")
         terminal.until("Type the workspace's name, default, to delete exactly that:")
         terminal.type(typed)
-        assert terminal.end() == 0
+        assert terminal.end() == 3
         assert "Successfully deleted" not in terminal.seen
     terminal = Terminal(tmp_path, "prune")
     terminal.until("to delete exactly that:")

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from marksweep.cli import render, transcripts
-from marksweep.cli.common import NOTHING, REFUSED, CommandContext, confirmed, in_workspace, say
+from marksweep.cli.common import NOTHING, CommandContext, confirm, in_workspace, say
 from marksweep.cli.common import command as make_command
 from marksweep.errors import BadInput
 from marksweep.graph.agent_memory import AgentMemory, Recalled, Where
@@ -142,8 +142,8 @@ def forget(
     """
     if restore and everywhere:
         raise BadInput("--restore and --everywhere were given; expected one of them.")
-    if not restore and not yes and not _agreed(ids, cli, everywhere=everywhere):
-        return REFUSED
+    if not restore and not yes:
+        _confirm(ids, cli, everywhere=everywhere)
     with _agent(cli) as memory:
         if everywhere:
             erased = memory.erase(ids)
@@ -154,7 +154,7 @@ def forget(
     return 0 if done.done else NOTHING
 
 
-def _agreed(ids: tuple[str, ...], cli: CommandContext, *, everywhere: bool) -> bool:
+def _confirm(ids: tuple[str, ...], cli: CommandContext, *, everywhere: bool) -> None:
     """Show the memories that would be deleted, and ask."""
     with cli.memory() as (opened, name):
         for record in opened.graph.fetch(name, ids):
@@ -163,7 +163,7 @@ def _agreed(ids: tuple[str, ...], cli: CommandContext, *, everywhere: bool) -> b
             say(f"{found.memory_id}  {found.relative_path or first}")
     names = ", ".join(ids)
     question = f"Erase {names} everywhere, permanently?" if everywhere else f"Delete {names}?"
-    return confirmed(question, yes=False)
+    confirm(question, yes=False)
 
 
 @make_command("callers")

@@ -15,7 +15,7 @@ from marksweep.cli.common import (
     NOTHING,
     CommandContext,
     at_options,
-    confirmed,
+    confirm,
     errors,
     in_workspace,
     progress,
@@ -136,8 +136,8 @@ def _transcript(
     else:
         result = TranscriptPlan(**msgspec.structs.asdict(plan), skipped=history.skipped)
         cli.emit(result, shown)
-    if write and plan.steps and not confirmed(f"Replace {name}?", yes=yes):
-        return NOTHING
+    if write and plan.steps:
+        confirm(f"Replace {name}?", yes=yes)
     reading.conversation.collect(plan)
     data = loaded.transcript.encoded(reading.written() if plan.steps else history.given)
     if is_stream:
@@ -181,8 +181,8 @@ def _working_set(
                 cli.emit(Report(plan.plan_id, plan.tokens_before, plan.tokens_before))
             return NOTHING
     question = "Collect exactly that?" + " Some of it is deleted." * plan.deletes
-    if (plan_id is None or plan.deletes) and not confirmed(question, yes=yes):
-        return NOTHING
+    if plan_id is None or plan.deletes:
+        confirm(question, yes=yes)
     report = context.collect(plan, confirm=plan.plan_id)
     freed = render.line(f"{report.tokens_freed:,} tokens freed.")
     cli.emit(report, Group(freed, render.command("To undo", cli.again("undo", plan.plan_id))))

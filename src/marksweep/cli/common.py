@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | nothing to do, or findings with `validate --check` |
 | 2 | bad usage or bad input |
-| 3 | refused: the heap has moved, a deletion was not confirmed, over a cap |
+| 3 | refused: the heap has moved, not confirmed, over a cap |
 | 4 | a store cannot be read or written |
 | 130 | interrupted by Ctrl-C |
 """
@@ -253,13 +253,17 @@ def fail(error: MarksweepError) -> NoReturn:
     sys.exit(USAGE if isinstance(error, BadInput | NotFound) else NOTHING)
 
 
-def confirmed(question: str, *, yes: bool) -> bool:
-    """Ask on a terminal; without one, `--yes` must have been given."""
+NOT_CONFIRMED = "not confirmed; nothing was changed."
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal; Refused if the answer is no, or if there is neither terminal nor --yes."""
     if yes:
-        return True
+        return
     if not sys.stdin.isatty():
         raise Refused("not confirmed: there is no terminal to ask on. Pass --yes.")
-    return click.confirm(question, default=False)
+    if not click.confirm(question, default=False):
+        raise Refused(NOT_CONFIRMED)
 
 
 Progress = Callable[[int, int, str], None]

@@ -11,7 +11,7 @@ import msgspec
 from rich.console import RenderableType
 
 from marksweep.cli import render
-from marksweep.cli.common import NOTHING, confirmed, emit, json_option, say, settings
+from marksweep.cli.common import NOTHING, confirm, emit, json_option, say, settings
 from marksweep.cli.common import command as make_command
 from marksweep.model import utc_now
 from marksweep.plugins.files import project_claims as plugin_claims
@@ -91,8 +91,8 @@ def trust(revoke: bool, yes: bool, as_json: bool) -> None:
     if new and not revoke:
         for claim in new:
             say(f" {claim}.")
-        if confirmed("May what is remembered go there?", yes=yes):
-            agreements.agree(new, utc_now())
+        confirm("May what is remembered go there?", yes=yes)
+        agreements.agree(new, utc_now())
     found = [
         Trusted(claim.source, claim.key, redacted(claim.target), agreements.is_agreed(claim))
         for claim in claims

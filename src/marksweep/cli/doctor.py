@@ -20,7 +20,7 @@ from rich.text import Text
 
 import marksweep
 from marksweep.cli import render
-from marksweep.cli.common import NOTHING, confirmed, emit, json_option, settings, store_option
+from marksweep.cli.common import NOTHING, confirm, emit, json_option, settings, store_option
 from marksweep.cli.common import command as make_command
 from marksweep.collector import OPERATIONS
 from marksweep.errors import BadInput, MarksweepError
@@ -110,8 +110,7 @@ def command(
     if (repair or mend) and any(finding.repair for finding in findings):
         if not as_json:
             render.console().print(_render(checks))
-        if not confirmed("Repair what can be repaired?", yes=yes):
-            sys.exit(NOTHING)
+        confirm("Repair what can be repaired?", yes=yes)
         checks = [*_repaired(findings)]
     emit(checks, _render(checks), as_json=as_json)
     if not all(check.ok for check in checks):

@@ -15,7 +15,7 @@ from marksweep.cli.common import (
     NOTHING,
     REFUSED,
     CommandContext,
-    confirmed,
+    confirm,
     in_workspace,
     json_option,
     store_option,
@@ -181,8 +181,7 @@ def drop_root(root: str, yes: bool, cli: CommandContext) -> int:
 
     Example:  marksweep memory drop-root ../old-checkout
     """
-    if not confirmed(f"Delete all that was indexed from {root}?", yes=yes):
-        return REFUSED
+    confirm(f"Delete all that was indexed from {root}?", yes=yes)
     with cli.memory() as (opened, name):
         done = opened.drop_root(root, workspace_id=name)
     cli.emit(done, render.line(str(done)))
@@ -226,11 +225,13 @@ def merge(plan_id: str | None, yes: bool, cli: CommandContext) -> int:
     with cli.memory() as (opened, name):
         if plan_id is None:
             plan = opened.plan_merge_entities(workspace_id=name)
-            cli.emit(plan, _groups(plan, cli.again("memory", "merge", "--apply", plan.plan_id)))
+            if not (cli.as_json and yes and plan.steps):
+                cli.emit(plan, _groups(plan, cli.again("memory", "merge", "--apply", plan.plan_id)))
             if not plan.steps:
                 return NOTHING
-            if cli.as_json or not confirmed("Merge exactly that, permanently?", yes=yes):
+            if cli.as_json and not yes:
                 return 0
+            confirm("Merge exactly that, permanently?", yes=yes)
             plan_id = plan.plan_id
         done = opened.merge_entities(plan_id, workspace_id=name)
         gone = f"{len(done.swept):,} {'entity is' if len(done.swept) == 1 else 'entities are'} gone"

@@ -10,9 +10,10 @@ from rich.console import Group, RenderableType
 
 from marksweep.cli import render
 from marksweep.cli.common import (
+    NOT_CONFIRMED,
     NOTHING,
     CommandContext,
-    confirmed,
+    confirm,
     in_workspace,
 )
 from marksweep.cli.common import command as make_command
@@ -110,11 +111,13 @@ def _prune(
             plan = preview.plan
             memory.save(plan)
             how = () if yes else _how(plan, memory.settings.limits, cli)
-            cli.emit(preview, Group(_render(preview), *how))
+            if not (cli.as_json and yes and plan.steps):
+                cli.emit(preview, Group(_render(preview), *how))
             if not plan.steps:
                 return NOTHING
-            if cli.as_json or not _agreed(name, cli.workspace, yes=yes):
+            if cli.as_json and not yes:
                 return 0
+            _confirm(name, cli.workspace, yes=yes)
             plan_id = plan.plan_id
         elif not _is_named(name, cli.workspace):
             raise Refused(NAMELESS)
@@ -130,14 +133,16 @@ def _is_named(name: str, workspace: str | None) -> bool:
     return workspace is not None or name != DEFAULT_WORKSPACE
 
 
-def _agreed(name: str, workspace: str | None, *, yes: bool) -> bool:
+def _confirm(name: str, workspace: str | None, *, yes: bool) -> None:
     """Ask before deleting. The default workspace's name has to be typed, now or as an option."""
     if _is_named(name, workspace):
-        return confirmed("Delete exactly that?", yes=yes)
+        confirm("Delete exactly that?", yes=yes)
+        return
     if yes or not sys.stdin.isatty():
         raise Refused(NAMELESS)
     asked = f"Type the workspace's name, {name}, to delete exactly that"
-    return str(click.prompt(asked, default="", show_default=False)).strip() == name
+    if str(click.prompt(asked, default="", show_default=False)).strip() != name:
+        raise Refused(NOT_CONFIRMED)
 
 
 def _render(preview: Preview) -> RenderableType:

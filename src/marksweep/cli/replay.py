@@ -19,7 +19,7 @@ from rich.text import Text
 from marksweep.cli import INTERRUPTED, render, transcripts
 from marksweep.cli.common import command as make_command
 from marksweep.cli.common import (
-    confirmed,
+    confirm,
     emit,
     errors,
     json_option,
@@ -180,8 +180,7 @@ def tune(
     if before == text:
         return
     if before:
-        if not confirmed(f"Change {path}?", yes=yes):
-            sys.exit(1)
+        confirm(f"Change {path}?", yes=yes)
         transcripts.save(path.with_name(path.name + ".orig"), before.encode())
     path.parent.mkdir(parents=True, exist_ok=True)
     transcripts.save(path, text.encode())

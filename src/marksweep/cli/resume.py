@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from marksweep.cli import render, sessions, transcripts
-from marksweep.cli.common import NOTHING, confirmed, propose, say, settings
+from marksweep.cli.common import NOTHING, confirm, propose, say, settings
 from marksweep.cli.common import command as make_command
 from marksweep.dialects import validate
 from marksweep.dialects.base import Json
@@ -89,8 +89,7 @@ def command(agent: str | None, session: str | None, limit: str, run: bool, yes: 
         return NOTHING
     session_id = str(_new_id(name))
     copy = path.with_name(path.name.replace(_id_of(path), session_id))
-    if not confirmed(f"Write a collected copy to {copy}?", yes=yes):
-        return NOTHING
+    confirm(f"Write a collected copy to {copy}?", yes=yes)
     reading.conversation.collect(plan)
     lines = client.rename(reading.written(), session_id)
     wrong = {finding.what for finding in validate(lines, client.dialect)} - {
