@@ -361,6 +361,8 @@ MAX_DIGITS = 18
 _NUMBERED = rf"({SUMMARY}|{NOTICE})(\d{{1,{MAX_DIGITS}}})"
 _ID = re.compile(rf"{_NUMBERED}$")
 _FIRST_LINE = re.compile(rf"\[{_NUMBERED}\b")
+_TAGGED = re.compile(r"\s*+<([a-z][\w-]*+)[^>]*+>.*</\1>\s*", re.DOTALL)
+"""A text in one pair of tags, as clients write for the model."""
 _SUMMARY_LINE = re.compile(r"\[Summary of \d+ earlier messages\]")
 
 
@@ -372,6 +374,19 @@ def starts_turn(message: Message) -> bool:
         and made_by_collection(message) is None
         and not is_summary(message)
         and left_out_in(message) is None
+    )
+
+
+def has_words_beside_results(message: Message) -> bool:
+    """Whether the user says something in a message of results.
+
+    After an interrupt, clients send what the user types next together with the results. They also
+    put their own reminders there; these are in tags.
+    """
+    return (
+        message.role is Role.USER
+        and bool(message.function_responses)
+        and any(p.text and p.text.strip() and not _TAGGED.fullmatch(p.text) for p in message.parts)
     )
 
 

@@ -167,6 +167,46 @@ def test_what_the_user_typed_stays_until_it_takes_a_tenth_of_the_limit() -> None
     assert talk.why("m60") == "m60 must stay: the user's words"
 
 
+def interrupted(words: str, result: str = "declined", at: int = 0) -> list[Any]:
+    """Make a call that the user interrupts, with what the user says beside its result."""
+    call = {"type": "tool_use", "id": f"t{at}", "name": "edit", "input": {"path": f"{at}.py"}}
+    answer = {"type": "tool_result", "tool_use_id": f"t{at}", "content": result}
+    said = {"type": "text", "text": words}
+    return [
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [answer, said]},
+    ]
+
+
+REMINDER = "<system-reminder>\nuse the list of tasks\n</system-reminder>"
+DONE: list[Any] = [{"role": "assistant", "content": "done"}, {"role": "user", "content": "and?"}]
+
+
+@pytest.mark.parametrize("strategy", ["truncate", "budget", "hybrid", "summarize", "coverage"])
+def test_what_the_user_says_beside_a_result_stays_with_its_call(strategy: str) -> None:
+    said = [{"role": "user", "content": "go"}, *interrupted("use tabs"), *DONE]
+    reminded = [m for n in range(1, 9) for m in interrupted(REMINDER, at=n)]
+    talk = Conversation(limit=2_000, strategy=strategy, dialect="anthropic")
+    talk.extend([*said[:3], *reminded, *said[3:]])
+    plan = talk.plan(0)
+    talk.collect(plan)
+    assert [m for m in raws(talk) if m in said] == said
+    assert not [m for m in raws(talk) if m in reminded]
+    assert talk.why("m3") == "m3 must stay: the user's words"
+
+
+def test_words_beside_results_stay_only_in_the_room_that_the_users_messages_leave() -> None:
+    typed = [{"role": "user", "content": f"turn {n}"} for n in range(20)]
+    beside = [m for n in range(9) for m in interrupted(f"no {n}", "x y " * 40, at=n)]
+    talk = Conversation(limit=3_000, dialect="anthropic")
+    talk.extend([*typed, *beside, *DONE])
+    talk.collect(talk.plan(0, strategy="truncate"))
+    kept = raws(talk)
+    assert [m for m in kept if m in typed] == typed
+    assert [n for n in range(9) if f"no {n}" in str(kept)] in ([8], [7, 8])
+    assert validate(kept, "anthropic") == []
+
+
 def test_pinned_messages_stay_and_unpinned_ones_may_go_again() -> None:
     talk = Conversation(limit=1_000)
     talk.extend([{"role": "user", "content": "start"}])

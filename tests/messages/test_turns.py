@@ -17,6 +17,7 @@ from marksweep.messages import (
     Part,
     Role,
     ToolResult,
+    has_words_beside_results,
     starts_turn,
     turn_number,
 )
@@ -50,6 +51,26 @@ RESULT = Part(function_response=ToolResult("c", "run", "out"))
 )
 def test_a_turn_starts_at_what_the_user_typed(message: Message, starts: bool) -> None:
     assert starts_turn(message) is starts
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        (user(RESULT, Part(text="and hurry")), True),
+        (user(Part(text="<b>now</b>, please"), RESULT), True),
+        (user(RESULT, Part(text="<reminder>use the list"), PICTURE), True),
+        (user(RESULT), False),
+        (user(RESULT, PICTURE, Part(text="\n")), False),
+        (user(RESULT, Part(text='\n<system-reminder a="1">\nuse it\n</system-reminder>\n')), False),
+        (user(RESULT, Part(text="<a-" * 50_000)), True),
+        (user(Part(text="do it")), False),
+        (Message(Role.MODEL, (RESULT, Part(text="done"))), False),
+    ],
+)
+def test_what_the_user_says_beside_results_is_found_and_a_reminder_in_tags_is_not_that(
+    message: Message, says: bool
+) -> None:
+    assert has_words_beside_results(message) is says
 
 
 def turns_of_ledger(messages: tuple[Message, ...]) -> dict[str, str]:

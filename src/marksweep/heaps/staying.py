@@ -5,7 +5,7 @@
    the provider requires for those.
 3. The newest turns: their words, and of their work the newest exchanges.
 4. The user's words: what the user typed, from the first message to the last, as long as that
-   leaves room for anything else.
+   leaves room for anything else; also what is said beside results, together with these.
 
 To fit the limit, bulky results and pastes in these are trimmed, and as the very last resort the
 user's words go, the oldest first. Pinned messages never yield.
@@ -23,7 +23,13 @@ import msgspec
 
 from marksweep.core.context import Yield
 from marksweep.heaps.stash_search import GAP, RECALLED
-from marksweep.messages import Message, starts_turn, turn_name, turn_number
+from marksweep.messages import (
+    Message,
+    has_words_beside_results,
+    starts_turn,
+    turn_name,
+    turn_number,
+)
 from marksweep.model import GCPolicy, Hold, Pressure, Segment
 
 MESSAGE = "message"
@@ -110,7 +116,9 @@ def staying(
     If the model never spoke, only the last message is in progress.
     """
     typed = _typed(segments, message)
-    roots = dict.fromkeys(_kept_words(segments, typed, protection.words_room), USER_WORDS)
+    beside = _beside_results(segments, message)
+    room = protection.words_room
+    roots = dict.fromkeys(_kept_words(segments, typed, beside, room), USER_WORDS)
     yields = dict.fromkeys(roots, Yield.LAST)
     words, work = _recent(segments, protection)
     if pressure >= Pressure.HARD:
@@ -153,16 +161,34 @@ def _typed(segments: Sequence[Segment], message: Callable[[Segment], Message]) -
     }
 
 
+def _beside_results(
+    segments: Sequence[Segment], message: Callable[[Segment], Message]
+) -> frozenset[int]:
+    """Find the messages in which the user says something beside results."""
+    return frozenset(
+        i
+        for i, segment in enumerate(segments)
+        if segment.type == MESSAGE and has_words_beside_results(message(segment))
+    )
+
+
 def _kept_words(
-    segments: Sequence[Segment], typed: Collection[int], room: int | None
+    segments: Sequence[Segment], typed: Collection[int], beside: Collection[int], room: int | None
 ) -> Iterator[int]:
-    """Choose which user messages stay: all, or the newest for which there is room."""
+    """Choose which user messages stay: all, or the newest for which there is room.
+
+    In the room that is left, words beside results stay with these and with their calls.
+    """
     left = math.inf if room is None else room
     for i in sorted(typed, reverse=True):
         left -= min(segments[i].tokens, PASTED)
         if left < 0:
             return
         yield i
+    for i in sorted(beside, reverse=True):
+        if segments[i].tokens <= left:
+            left -= segments[i].tokens
+            yield i
 
 
 def _recent(segments: Sequence[Segment], protection: Protection) -> tuple[list[int], list[int]]:
