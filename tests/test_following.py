@@ -16,8 +16,9 @@ from marksweep.conversation import Conversation
 from marksweep.core.budget import Budget
 from marksweep.dialects import validate
 from marksweep.errors import BadInput, Refused, UnreadableWarning
-from marksweep.following import Kept, unmarked
+from marksweep.following import Kept, Overlap, unmarked
 from marksweep.stores.memory import MemoryStore
+from marksweep.strategies.chosen import Chosen
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 PROVIDERS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
@@ -78,6 +79,25 @@ def test_a_restart_gives_equal_messages(dialect: str, tmp_path: Path) -> None:
         kept = grown(first, history)
     with closing(Conversation(limit=3_000, dialect=dialect, store=path)) as again:
         assert sent(again.follow(history)) == sent(kept)
+
+
+def test_recalled_text_that_was_shortened_is_not_a_message_of_the_host() -> None:
+    """It was known as one after a restart: then every request was a rewind to it."""
+    store, history = MemoryStore(), work(6)
+    talk = Conversation(limit=100_000, dialect="anthropic", store=store)
+    talk.follow(history)
+    heap = talk._heap
+    note = heap.note("recalled\n" * 60, heap.live()["m4"])
+    short = heap.form.say("recalled\n", note.segment_id)
+    for put in (note, heap.revised(note, short)):
+        store.segments.write(talk.workspace, put=[put])
+        again = Conversation(limit=100_000, dialect="anthropic", store=store)
+        assert again.overlap(history) == Overlap(len(history), 0)
+        assert again.context().segments[-1].topic_id == "turn_0"
+    talk.collect(talk.plan(0, strategy=Chosen([note.segment_id])))
+    again = Conversation(limit=100_000, dialect="anthropic", store=store)
+    assert again.overlap(history) == Overlap(len(history), 0)
+    assert sent(again.follow(history)) == history
 
 
 def test_the_same_history_for_another_limit_or_with_more_tools_is_not_a_retry() -> None:

@@ -559,7 +559,7 @@ class ConversationHeap(SegmentHeap):
 
 def was_said(segment: Segment) -> bool:
     """Whether a segment is a message that arrived, not one that a collection made."""
-    return bool(segment.raw) and segment.type != NOTE
+    return bool(segment.raw) and segment.type not in (NOTE, RECALLED)
 
 
 def _kind(message: Message) -> tuple[str, GCPolicy]:

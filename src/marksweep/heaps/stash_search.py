@@ -102,7 +102,8 @@ def all_said(
     whole = {segment.segment_id: segment for segment in live}
     for hit in stash.search(workspace, query):
         swept = hit.found.segment
-        if swept.raw or swept.type not in (RECALLED, GAP):
+        is_made = swept.type == RECALLED or (swept.type == GAP and not swept.raw)
+        if not is_made:
             known = whole.get(swept.segment_id)
             if known is None or known.tokens < swept.tokens:
                 whole[swept.segment_id] = swept
