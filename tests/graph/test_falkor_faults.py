@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from marksweep.errors import StoreError, StoreTooNew
+from marksweep.errors import BadInput, StoreError, StoreTooNew
 from marksweep.search.ranking import CONSIDERED, NAME_WEIGHT
 from marksweep.stores.files import is_exposed
 from marksweep.stores.graph.base import GraphQuery
@@ -29,6 +29,13 @@ from tests.graph.servers import ALWAYS, falkor_options, free_port, fresh_graphs,
 def test_an_unreachable_server_is_a_clear_error() -> None:
     store = FalkorGraphStore(f"redis://127.0.0.1:{free_port()}", patience_seconds=0.2)
     with pytest.raises(StoreError, match=r"no FalkorDB answers at .*start the server"):
+        store.counts("w")
+    store.close()
+
+
+def test_an_option_in_the_url_that_the_client_does_not_know_is_refused() -> None:
+    store = FalkorGraphStore(f"redis://127.0.0.1:{free_port()}?foo=1")
+    with pytest.raises(BadInput, match=r"foo=1 is not the URL of a FalkorDB server"):
         store.counts("w")
     store.close()
 

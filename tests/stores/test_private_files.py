@@ -45,6 +45,14 @@ def fill(where: Path) -> None:
     store.close()
 
 
+def test_what_is_not_a_file_keeps_its_permissions(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pipe.chmod(0o666)
+    tighten(pipe)
+    assert mode(pipe) == 0o666
+
+
 @pytest.mark.usefixtures("umask")
 @pytest.mark.parametrize("name", KINDS)
 def test_files_are_their_owners_alone_under_every_umask(tmp_path: Path, name: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 import redis
 from redis.crc import key_slot
 
-from marksweep.errors import StoreBusy, StoreCorrupt, StoreError
+from marksweep.errors import BadInput, StoreBusy, StoreCorrupt, StoreError
 from marksweep.stores.redis import RedisStore
 from marksweep.testing.contracts.handles import segment, stashed
 from tests.servers import free_port, running_redis
@@ -58,6 +58,18 @@ def test_a_cluster_is_refused_at_once() -> None:
         pytest.raises(StoreError, match=r"127.0.0.1.*Redis Cluster.*Name a single server"),
     ):
         RedisStore(url)
+
+
+def test_an_option_in_the_url_that_the_client_does_not_know_is_refused(url: str) -> None:
+    with pytest.raises(BadInput, match=r"foo=1 is not the URL of a Redis server"):
+        RedisStore(f"{url}?foo=1")
+
+
+def test_a_url_that_asks_for_decoded_answers_can_be_used(url: str) -> None:
+    store = RedisStore(f"{url}?decode_responses=yes")
+    store.segments.write("decoded", put=[segment("a", "words")])
+    assert [each.segment_id for each in store.segments.changes("decoded").put] == ["a"]
+    store.close()
 
 
 def test_a_password_is_never_shown() -> None:

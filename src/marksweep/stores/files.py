@@ -113,10 +113,11 @@ def make_database(path: Path) -> None:
 
 
 def tighten(path: Path) -> None:
-    """Make a file or folder private. One owned by another user is left alone."""
+    """Make a file or folder private. One owned by another user and a device are left alone."""
     with suppress(FileNotFoundError, PermissionError):
-        if mode := path.stat().st_mode & OTHERS_RIGHTS:
-            path.chmod(stat.S_IMODE(path.stat().st_mode) & ~mode)
+        mode = path.stat().st_mode
+        if mode & OTHERS_RIGHTS and (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            path.chmod(stat.S_IMODE(mode) & ~OTHERS_RIGHTS)
 
 
 def exposed(folder: Path) -> tuple[Path, ...]:

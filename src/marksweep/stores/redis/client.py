@@ -54,7 +54,10 @@ class Client:
                 # A command that is resent after a lost response may run twice.
                 retry=Retry(NoBackoff(), 0),
             )
-        except ValueError:  # its message may quote a part of the password
+            pool = self._redis.connection_pool
+            pool.connection_kwargs["decode_responses"] = False
+            pool.connection_class(**pool.connection_kwargs)  # a TypeError if one is unknown
+        except (ValueError, TypeError):  # its message may quote a part of the password
             expected = "redis://host[:port][/number]"
             raise not_a_url(url, "Redis", expected) from None
         with self.errors():

@@ -322,9 +322,12 @@ class Connection:
 def client_at(url: str, **options: object) -> FalkorDB:
     """Make the client of a server; BadInput if that is not a URL."""
     try:
-        return FalkorDB.from_url(url, **options)
-    except ValueError:  # its message may quote a part of the password
+        server = FalkorDB.from_url(url, **options)
+        pool = server.connection.connection_pool
+        pool.connection_class(**pool.connection_kwargs)  # a TypeError if one is unknown
+    except (ValueError, TypeError):  # its message may quote a part of the password
         raise not_a_url(url, "FalkorDB", "falkordb://host[:port]") from None
+    return server
 
 
 def _text(statement: str, params: Params) -> bytes:
