@@ -236,10 +236,15 @@ SCHEMA = {
         "ids": {"type": "array", "items": {"type": "string"}},
         "parts": {"type": "array", "items": {"$ref": "#/$defs/Part"}},
         "where": {"type": "array", "items": {"type": "string", "enum": ["live", "NOTE"]}},
+        "how": {"$ref": "#/$defs/How", "default": "fast"},
+        "hows": {"type": "array", "items": {"$ref": "#/$defs/How"}},
         "maybe": {"anyOf": [{"type": "array", "items": {}}, {"type": "null"}]},
         "either": {"anyOf": [{"type": "array", "items": {}}, {"type": "string"}]},
     },
-    "$defs": {"Part": {"properties": {"text": {"type": "string"}}}},
+    "$defs": {
+        "Part": {"properties": {"text": {"type": "string"}, "how": {"$ref": "#/$defs/How"}}},
+        "How": {"type": "string", "enum": ["fast", "slow"]},
+    },
 }
 
 
@@ -261,6 +266,9 @@ SCHEMA = {
         ({"parts": {"text": None}}, {"parts": [{}]}),
         ({"where": "Live"}, {"where": ["live"]}),
         ({"where": ["note", "attic"]}, {"where": ["NOTE", "attic"]}),
+        ({"how": "SLOW"}, {"how": "slow"}),
+        ({"hows": "Slow"}, {"hows": ["slow"]}),
+        ({"parts": {"text": "x", "how": "SLOW"}}, {"parts": [{"text": "x", "how": "slow"}]}),
         ({"maybe": None}, {"maybe": None}),
         ({"either": "x"}, {"either": "x"}),
         ({"unknown": 1}, {"unknown": 1}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -136,7 +137,20 @@ def test_an_analysis_never_deletes_without_a_confirmation(tmp_path: Path) -> Non
             "context_gc_analyze", target_tokens=0, dry_run=False, strategy="delete"
         )
         assert "was not confirmed" in words
+        assert "context_gc_prune with plan_id and confirm" in words
         assert await one.live("a") == ["a"]
+        (plan,) = set(re.findall(r"plan-[0-9a-f]+", words))
+        await one.call("context_gc_prune", plan_id=plan, confirm=plan)
+        assert await one.live("a") == []
+
+    with_agent(tmp_path, work)
+
+
+def test_names_of_choices_may_be_written_in_capitals(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        await one.call("context_add", segments={"text": "x", "segment_id": "a", "policy": "LOCKED"})
+        kept = await one.call("context_gc_prune", segment_ids="a", strategy="STASH")
+        assert [each["segment_id"] for each in kept["kept"]] == ["a"]
 
     with_agent(tmp_path, work)
 

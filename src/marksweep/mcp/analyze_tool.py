@@ -18,7 +18,7 @@ from marksweep import model
 from marksweep.dialects import History
 from marksweep.dialects.transcripts import read_transcript
 from marksweep.errors import BadInput
-from marksweep.mcp.asking import CurrentWorkspace, state_of
+from marksweep.mcp.asking import CurrentWorkspace, state_of, unconfirmed
 from marksweep.mcp.context_tools import Usage, usage
 from marksweep.mcp.server_state import Workspace
 from marksweep.mcp.tool import SETS, Answer, Ctx, StrictTool
@@ -124,6 +124,8 @@ def context_gc_analyze(
         cold = [_candidate(each, scored=include_scores) for each in context.cold_but_important()]
         context.save(plan)
         if not dry_run:
+            if plan.deletes:
+                raise unconfirmed(plan)
             context.collect(plan)
         found = Analysis(
             usage=usage(context),

@@ -16,8 +16,10 @@ from mcp.server.mcpserver import ListRoots, Resolve
 from mcp_types import ListRootsResult
 from pydantic import BaseModel, Field
 
+from marksweep.errors import NotConfirmed
 from marksweep.mcp.server_state import ServerState, Workspace
 from marksweep.mcp.tool import Ctx
+from marksweep.model import Plan
 
 
 class Consent(BaseModel):
@@ -36,6 +38,15 @@ def can_confirm(ctx: Ctx) -> bool:
     offered = ctx.client_capabilities
     elicitation = offered.elicitation if offered else None
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def unconfirmed(plan: Plan) -> NotConfirmed:
+    """Refuse a saved plan of the working set that deletes, and say how it is confirmed."""
+    return NotConfirmed(
+        f"{plan.plan_id} deletes segments and was not confirmed; nothing was changed. To "
+        f"delete, call context_gc_prune with plan_id and confirm both {plan.plan_id!r}; or "
+        "leave strategy out, and they go to the stash."
+    )
 
 
 def can_sample(ctx: Ctx) -> bool:

@@ -11,9 +11,9 @@ from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult,
 from mcp_types import CreateMessageResult, SamplingMessage, TextContent
 from pydantic import Field
 
-from marksweep.errors import BadInput, NotConfirmed, NotFound, PlanOutdated, Refused
+from marksweep.errors import BadInput, NotFound, PlanOutdated, Refused
 from marksweep.mcp.analyze_tool import Strategy
-from marksweep.mcp.asking import Consent, CurrentWorkspace, can_confirm, can_sample
+from marksweep.mcp.asking import Consent, CurrentWorkspace, can_confirm, can_sample, unconfirmed
 from marksweep.mcp.context_tools import LISTED, LONGEST_TEXT, MOST_AT_ONCE, Name, Usage, usage
 from marksweep.mcp.server_state import Workspace
 from marksweep.mcp.tool import ADDS, READS, SWEEPS, Answer, Ctx, StrictTool
@@ -194,11 +194,7 @@ def _check(context: Segments, plan: Plan, answer: ElicitationResult[Consent]) ->
         raise Refused("the user did not agree to the deletion. Nothing was changed.")
     if not answer.data.delete:
         context.save(plan)
-        raise NotConfirmed(
-            f"{plan.plan_id} deletes segments and was not confirmed; nothing was changed. To "
-            f"delete, call context_gc_prune with plan_id and confirm both {plan.plan_id!r}; or "
-            "leave strategy out, and they go to the stash."
-        )
+        raise unconfirmed(plan)
 
 
 class Undone(msgspec.Struct, frozen=True):

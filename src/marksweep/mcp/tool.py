@@ -186,7 +186,7 @@ def _read_object(
     given = {
         name: value
         for name, value in given.items()
-        if value is not None or name not in known or {"type": "null"} in _forms(known[name])
+        if value is not None or name not in known or {"type": "null"} in _forms(known[name], defs)
     }
     names = {
         other: name
@@ -203,10 +203,15 @@ def _read_object(
 
 
 def _read_value(value: object, schema: dict[str, Any], defs: dict[str, Any]) -> object:
-    forms = _forms(schema)
+    forms = _forms(schema, defs)
     for choice in next((form["enum"] for form in forms if "enum" in form), ()):
         if str(value).strip().casefold() == str(choice).casefold():
             return choice
+    fields = next((form for form in forms if "properties" in form), None)
+    if fields is not None:
+        is_text = isinstance(value, str) and "text" in fields["properties"]
+        given = {"text": value} if is_text else value
+        return _read_object(given, fields, defs) if isinstance(given, dict) else given
     array = next((form for form in forms if form.get("type") == "array"), None)
     if array is None or value is None or any(form.get("type") == "string" for form in forms):
         return value
@@ -214,19 +219,14 @@ def _read_value(value: object, schema: dict[str, Any], defs: dict[str, Any]) -> 
         with suppress(msgspec.DecodeError):
             value = msgspec.json.decode(value)
     listed = value if isinstance(value, list) else [value] if value != "" else []
-    items = array.get("items", {})
-    of = next((form for form in _forms(items) if "$ref" in form), None)
-    if of is None:
-        return [_read_value(one, items, defs) for one in listed]
-    inner = defs.get(of["$ref"].rpartition("/")[2], {})
-    if "text" in inner.get("properties", ()):
-        listed = [{"text": one} if isinstance(one, str) else one for one in listed]
-    return [_read_object(one, inner, defs) if isinstance(one, dict) else one for one in listed]
+    return [_read_value(one, array.get("items", {}), defs) for one in listed]
 
 
-def _forms(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the forms that a value may have."""
-    return [schema, *schema.get("anyOf", ())]
+def _forms(schema: dict[str, Any], defs: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the forms that a value may have, those with a name from `defs`."""
+    found = [schema, *schema.get("anyOf", ())]
+    named = (form["$ref"].rpartition("/")[2] for form in found if "$ref" in form)
+    return [*found, *(defs.get(name, {}) for name in named)]
 
 
 def _in_words(tool: Tool, error: ToolError) -> str:
