@@ -240,6 +240,18 @@ class TestCollect:
             assert run("validate", "chat.json", "--repair", name).exit_code == 3
         assert transcript.read_bytes() == before
 
+    @pytest.mark.parametrize("folder", [".", "..", "/", "there"])
+    def test_a_folder_as_the_output_is_refused(self, transcript: Path, folder: str) -> None:
+        Path("there").mkdir()
+        for words in (
+            ("collect", transcript.name, "--limit", "2k", "-o"),
+            ("validate", transcript.name, "--repair"),
+            ("web", transcript.name, "--svg"),
+        ):
+            done = run(*words, folder)
+            assert done.exit_code == 2, done.output
+            assert f"{folder} is a folder" in done.stderr
+
     def test_only_the_plan_is_shown_without_an_output(self, transcript: Path) -> None:
         before = transcript.read_bytes()
         assert "plan-" in run("collect", "chat.json", "--limit", "2k").output

@@ -93,6 +93,8 @@ def save_result(loaded: Loaded, path: Path, data: bytes, instead: str) -> None:
 
 def save(path: Path, data: bytes) -> None:
     """Write a file whole or not at all. A link is followed; the mode and owner of a file stay."""
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder; name a file in it.")
     try:
         target = _behind_links(path)
         with draft_of(target, data) as draft:
