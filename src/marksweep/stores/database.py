@@ -28,11 +28,13 @@ SYNC_AT_COMMIT = "PRAGMA synchronous = FULL"
 """Commits survive a power cut, and so do all earlier ones."""
 
 READ_SCHEMA = """
-    SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_user_version
+    SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master),
+        EXISTS (SELECT 1 FROM sqlite_master WHERE name = ?)
+    FROM pragma_user_version
 """
-"""The file's schema version, 0 for a new file, and whether it contains anything.
+"""The file's schema version, 0 for a new file, and whether it contains anything, and one table.
 
-One statement, so that both are consistent: another process may be creating the file.
+One statement, so that all are consistent: another process may be creating the file.
 """
 
 WRITE_SCHEMA_VERSION = "PRAGMA user_version = {version:d}"
@@ -76,6 +78,8 @@ class Schema(NamedTuple):
 
     version: int
     """The version that this code reads and writes."""
+    table: str
+    """A table that every version has, and no other schema."""
     create: str
     """A script that fills a new file."""
     migrations: Mapping[int, str] = {}
@@ -319,7 +323,12 @@ class _Connections:
 def check_version(database: sqlite3.Connection, path: Path, schema: Schema) -> int:
     """Read the version, and refuse a file that this code cannot read or that is not marksweep's."""
     found: int
-    found, has_tables = database.execute(READ_SCHEMA).fetchone()
+    found, has_tables, is_ours = database.execute(READ_SCHEMA, (schema.table,)).fetchone()
+    if has_tables and not (found and is_ours):
+        raise StoreCorrupt(
+            f"{path}: a SQLite database that is not marksweep's, or a memory named as a store, or "
+            "a store named as a memory. Nothing was changed. Name another file."
+        )
     if found > schema.version:
         raise StoreTooNew(
             f"{path}: schema version {found}, written by a newer marksweep; this one knows "
@@ -329,11 +338,6 @@ def check_version(database: sqlite3.Connection, path: Path, schema: Schema) -> i
         raise StoreError(
             f"{path}: schema version {found}, written before the first release of marksweep; this "
             f"one reads from {schema.oldest} on. Nothing was changed. Name another file."
-        )
-    if found == 0 and has_tables:
-        raise StoreCorrupt(
-            f"{path}: a SQLite database that is not marksweep's. Nothing was changed. "
-            "Name another file."
         )
     return found
 

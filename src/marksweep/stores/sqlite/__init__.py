@@ -28,6 +28,7 @@ __all__ = ["SCHEMA", "SqliteJournal", "SqliteSegments", "SqliteStash", "SqliteSt
 
 SCHEMA = Schema(
     3,
+    "workspaces",
     CREATE_TABLES,
     settings=(sql.CACHE_MORE, sql.CHECKPOINT_LESS),
     words=("segments_words", "stash_words"),

@@ -44,7 +44,7 @@ class Database(database.Database):
 
     def __init__(self, path: Path) -> None:
         words = ("chunk_words",)
-        schema = Schema(VERSION, SCHEMA, MIGRATIONS, SETTINGS, words, add_functions)
+        schema = Schema(VERSION, "workspace", SCHEMA, MIGRATIONS, SETTINGS, words, add_functions)
         super().__init__(path, schema, timeout=BUSY_SECONDS, readers=READERS)
 
     @contextmanager
