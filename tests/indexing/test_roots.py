@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from marksweep.errors import NotFound
+from marksweep.errors import NotFound, Refused
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import planned
@@ -135,6 +135,16 @@ def test_the_ignore_files_of_a_root_apply_to_a_folder_that_is_a_part_of_it(disk:
     disk.index("shop")
     assert disk.index("shop/cart") == 0
     assert disk.found("request") == []
+
+
+def test_a_folder_of_a_root_that_lost_its_files_is_refused_by_its_own_name(disk: Disk) -> None:
+    for n in range(20):
+        write(disk.folder, f"shop/cart/f{n}.py", f"x = {n}\n")
+    disk.index("shop")
+    write(disk.folder, "shop/cart/.gitignore", "*.py\n")
+    named = rf"'{disk.folder}/shop/cart' no longer has 22 of the 22 files .* no ignore file hides"
+    with pytest.raises(Refused, match=named):
+        disk.index("shop/cart")
 
 
 def test_a_folder_of_a_root_that_cannot_be_listed_hides_its_files(

@@ -83,6 +83,13 @@ def test_a_line_that_is_not_a_pattern_does_not_affect_the_others(tmp_path: Path)
     assert paths(tmp_path) == [".gitignore", "a.py"]
 
 
+def test_two_stars_alone_ignore_files_with_names_of_any_length(tmp_path: Path) -> None:
+    for name in ("a", "bc", "d/e"):
+        write(tmp_path, name)
+    write(tmp_path, ".gitignore", "/**\n!/bc\n")
+    assert paths(tmp_path) == ["bc"]
+
+
 NAMES = st.sampled_from(["a", "b", "c.py", "d.log", "e f", "né"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 LINES = st.sampled_from(
@@ -90,6 +97,7 @@ LINES = st.sampled_from(
         *("a", "/a", "a/", "*.py", "!*.py", "b/*", "**/c.py", "a/**", "!a/b/", "/b/c.py", "d.*"),
         *("!d.log", "e\\ f", "e f", "*", "!*/", "#x", "", "a/*/c.py", "[ab]", "?", "né", "c.py "),
         *("**", "**/", "*/", "!a/**", "!a", "/*", "!/a", "**/b/**", "!b/**/", "a/b/c.py", "\\!x"),
+        *("/**", "**/**"),
     ]
 )
 

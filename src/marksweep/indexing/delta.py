@@ -136,7 +136,8 @@ def refuse(root: Path, live: int, gone: int, max_shrink: float) -> NoReturn:
     enough = ceil(100 * gone / live) / 100
     raise Refused(
         f"{str(root)!r} no longer has {gone:,} of the {live:,} files that the graph knows; at most "
-        f"{max_shrink:.0%} may be gone at once. Check that the disk is mounted and the checkout is "
-        f"complete. If the files are really gone, run again with max_shrink={enough}, on the "
-        f"command line with --max-shrink {enough}. Nothing was made stale."
+        f"{max_shrink:.0%} may be gone at once. Check that the disk is mounted, that the checkout "
+        "is complete and that no ignore file hides them. If they are to go, run again with "
+        f"max_shrink={enough}, on the command line with --max-shrink {enough}. Nothing was made "
+        "stale."
     )

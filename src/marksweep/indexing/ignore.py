@@ -55,7 +55,7 @@ class Pattern:
             return False
         for match in self._regex.finditer(path):
             if match.groupdict().get("ps_d") is None:
-                return not (self._only_below and match.end() == len(path))
+                return not (self._only_below and match.end() == len(path) and path.endswith("/"))
             if match.end() == len(path):
                 return True
         return False

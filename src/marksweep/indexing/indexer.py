@@ -212,7 +212,7 @@ class _Indexing:
         live = len(expected)
         gone = sum(row.memory_id not in tally.seen for row in expected)
         if shrank_too_much(live, gone, self.max_shrink, walked):
-            refuse(job.root, live, gone, self.max_shrink)
+            refuse(job.root / job.under, live, gone, self.max_shrink)
         lease.check()
         at = job.now + timedelta(seconds=time.perf_counter() - self.clock)
         ids = [row.memory_id for row in covered]
@@ -256,7 +256,7 @@ def _check_shrink(job: Job, walked: Walk, delta: Delta, max_shrink: float) -> No
                     content, _ = job.selection.read(job.root, found.path)
                     lost -= bool(renames.claim(fingerprint(content)))
         if shrank_too_much(live, lost, max_shrink, walked):
-            refuse(job.root, live, lost, max_shrink)
+            refuse(job.root / job.under, live, lost, max_shrink)
 
 
 def _ahead(

@@ -42,7 +42,6 @@ class Skipped(msgspec.Struct, frozen=True, gc=False):
 class Walk(msgspec.Struct, frozen=True):
     """What a walk found, each sorted by path."""
 
-    root: Path
     found: tuple[Found, ...]
     skipped: tuple[Skipped, ...]
     ignored: int
@@ -63,11 +62,9 @@ def walk(root: Path, selection: Selection, under: str = "") -> Walk:
 
     Only those below the folder `under`, which ends with a slash, if it is given.
     """
-    root = resolved(root)
-    walker = _Walker(root, selection)
+    walker = _Walker(resolved(root), selection)
     walker.run(under)
     return Walk(
-        root,
         tuple(sorted(walker.found, key=lambda found: found.path)),
         tuple(sorted(walker.skipped, key=lambda skipped: skipped.path)),
         walker.ignored,
