@@ -13,6 +13,7 @@ from marksweep.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew
 from marksweep.model import Entry, Event
 from marksweep.stores.base import Query
 from marksweep.stores.database import SYNC_AT_COMMIT
+from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.sqlite import SCHEMA, SqliteStore, search
 from marksweep.stores.sqlite import statements as sql
 from marksweep.testing.contracts.handles import NOON, segment, stashed
@@ -83,6 +84,16 @@ def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None
     with pytest.raises(StoreCorrupt, match="not marksweep's"):
         SqliteStore(path)
     assert path.read_bytes() == before
+
+
+def test_a_memory_named_as_a_store_and_the_reverse_are_refused_as_such(tmp_path: Path) -> None:
+    store, graph = tmp_path / "store.db", tmp_path / "graph.db"
+    SqliteStore(store).close()
+    SqliteGraphStore(graph).close()
+    with pytest.raises(StoreCorrupt, match="a memory named as a store"):
+        SqliteStore(graph)
+    with pytest.raises(StoreCorrupt, match="a store named as a memory"):
+        SqliteGraphStore(store)
 
 
 def test_a_file_that_is_not_a_database_is_refused_and_left_unchanged(path: Path) -> None:
