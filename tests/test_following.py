@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 
 from marksweep.conversation import Conversation
 from marksweep.core.budget import Budget
+from marksweep.core.plan import plan_recall
+from marksweep.core.strategy import Proposal
 from marksweep.dialects import validate
 from marksweep.errors import BadInput, Refused, UnreadableWarning
 from marksweep.following import Kept, Overlap, unmarked
+from marksweep.model import Action
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.chosen import Chosen
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
@@ -344,6 +347,27 @@ def test_a_host_that_keeps_what_it_was_given_may_rewind() -> None:
     assert [each.key for each in kept if each.key is not None] == list(range(len(other)))
     assert kept[-1].message is other[-1]
     assert talk.follow(sent(kept)) == [Kept(each, i) for i, each in enumerate(sent(kept))]
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_a_host_that_rewinds_to_before_a_recalled_note_takes_no_message_before_it_back(
+    dialect: str,
+) -> None:
+    ended = render_script(Script((Said("go"), Answered("done"), Said("and now?"))), dialect)[1:]
+    history = [*work(4, dialect), *ended]
+    talk = Conversation(limit=10**6, dialect=dialect, strategy="truncate")
+    talk.follow(history)
+    talk.collect(talk.plan(0))
+    answer = next(m.message_id for m in talk.history if m.raw == ended[0])
+    note = talk._heap.note("content of file 1", talk._heap.live()[answer])
+    talk.collect(plan_recall(talk.context(), Proposal((), Action.RECALL, "asked for", note)))
+    host = sent(talk.follow(history))
+    at = [m.message_id for m in talk.history].index(note.segment_id)
+    talk.follow(host)
+    assert not validate(sent(talk.follow(host[:at])), dialect)
+    while talk.latest():
+        talk.undo()
+    assert [message.raw for message in talk.history] == history[: -len(ended)]
 
 
 @pytest.mark.parametrize("dialect", PROVIDERS)

@@ -27,7 +27,7 @@ from marksweep.dialects.base import Json, Unreadable, parsed, plain, spelled
 from marksweep.dialects.history import LISTS
 from marksweep.errors import BadInput
 from marksweep.heaps.conversation import ConversationHeap, was_said
-from marksweep.heaps.stash_search import EVERYTHING, all_said
+from marksweep.heaps.stash_search import EVERYTHING, RECALLED, all_said
 from marksweep.messages import Message, Role
 from marksweep.model import Segment
 from marksweep.stores.base import Store
@@ -55,6 +55,11 @@ class Link(NamedTuple):
     digest: bytes
     name: str
     position: int
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is recalled text: its position is that of the message before it."""
+        return self.name.startswith(f"{RECALLED}-")
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -183,9 +188,10 @@ class Follower:
                 break
             except Unreadable:
                 links.append(None)
-        if at == len(known):
+        following = next((k.position for k in known[at:] if not k.is_note), None)
+        if following is None:
             return Agreed(links, None)
-        return Agreed(links, max([known[at].position, *(k.position + 1 for k in known[:at])]))
+        return Agreed(links, max([following, *(k.position + 1 for k in known[:at])]))
 
     def _given(self) -> list[Link]:
         """All that is live: what the host was given to send."""
