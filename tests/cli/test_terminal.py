@@ -107,6 +107,32 @@ def test_a_yes_applies_the_plan_and_undo_reverts_it(transcript: Path) -> None:
     assert transcript.read_bytes() == before
 
 
+ESCAPES = "\x1b[2J\x1b]52;c;c3dhcA==\x07\x9b2J\u202e"
+"""Clears the screen, sets the clipboard, clears it again, and turns the text around."""
+
+
+def test_escape_sequences_in_what_is_shown_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    said = [{**message, "content": f"{ESCAPES}{message['content']}"} for message in recorded()]
+    (tmp_path / "session.json").write_text(json.dumps(said))
+    (tmp_path / "code").mkdir()
+    (tmp_path / f"code/{ESCAPES.replace('/', '')}.py").write_text(f"def cat():  # {ESCAPES}\n")
+    seen = ""
+    for words in (
+        ("analyze", "session.json", "--limit", "6k", "--strategy", "truncate"),
+        ("remember", f"{ESCAPES} a note"),
+        ("recall", "note"),
+        ("index", "code"),
+        ("search", "cat"),
+        ("analyze", f"{ESCAPES}.json"),
+    ):
+        terminal = Terminal(tmp_path, *words)
+        terminal.end()
+        seen += terminal.seen
+    assert "\x1b[1m" in seen, "our own styles are shown"
+    for found in ("\x1b[2J", "\x1b]52", "\x9b", "\u202e"):
+        assert found not in seen
+
+
 def test_the_working_set_is_collected_after_a_question(tmp_path: Path) -> None:
     fill(tmp_path / "set.db")
     terminal = Terminal(tmp_path, "collect", "--store", "set.db", "--limit", "50")

@@ -210,7 +210,7 @@ def emit(value: object, shown: RenderableType | None = None, *, as_json: bool) -
 
 def errors() -> Console:
     """Return the console for what is not a result."""
-    return Console(stderr=True, highlight=False)
+    return render.PlainConsole(stderr=True, highlight=False)
 
 
 def say(text: str) -> None:

@@ -194,11 +194,13 @@ def swept(what: tuple[str, ...], start: int, limit: int, mcp: bool, store: str |
         return
     if not what:
         raise BadInput("say what to find: an id such as m6, or words.")
+    from marksweep.cli.render import printable
     from marksweep.recalling import recall
     from marksweep.stores.open import open_store
 
     with closing(open_store(location)) as opened:
-        click.echo(recall(opened, " ".join(what), start, limit))
+        found = recall(opened, " ".join(what), start, limit)
+    click.echo(printable(found) if sys.stdout.isatty() else found)
 
 
 def _serve(store: str) -> None:

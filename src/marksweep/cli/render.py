@@ -6,10 +6,12 @@ narrow table leaves out what can be looked up elsewhere. A command to run is nev
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
+from rich.segment import Segment as Piece
 from rich.table import Table
 from rich.text import Text
 
@@ -39,12 +41,32 @@ STYLES = {
 }
 
 
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys instead of showing them; all but tabs and line ends."""
+
+
+def printable(text: str) -> str:
+    """Leave out what a terminal would obey: a transcript or a note can hold escape sequences."""
+    return _CONTROLS.sub("", text)
+
+
+class PlainConsole(Console):
+    """A console on which only its own styles are escape sequences, none of what it shows."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Piece]:
+        """Draw something, without the control characters in its text."""
+        for piece in super().render(renderable, options):
+            yield piece if piece.control else Piece(printable(piece.text), piece.style)
+
+
 def console() -> Console:
     """Make the console for all output: colours only on a terminal, and not with NO_COLOR.
 
     Brackets are text, not markup.
     """
-    return Console(highlight=False, markup=False)
+    return PlainConsole(highlight=False, markup=False)
 
 
 def is_narrow() -> bool:
