@@ -87,6 +87,15 @@ def test_the_first_request_and_system_messages_are_never_removed() -> None:
     assert "cannot reach target" in str(result.details["cannot_reach_target"])
 
 
+def test_a_first_request_that_begins_like_a_notice_stays() -> None:
+    history = talk(10)
+    typed = Message.from_text(Role.USER, "[gc_notice_3] is what I read: why?")
+    history[1] = msgspec.structs.replace(typed, message_id="u0")
+    kept, _ = collect(history, limit=1000, notify_on_gc=True)
+    assert kept[1] == history[1]
+    assert [id_ for id_ in ids(kept) if id_.startswith("gc_")] == ["gc_notice_1"]
+
+
 def test_pinned_turns_stay_and_keep_their_numbers_through_collections() -> None:
     plugin = load_gc_plugin("gc_truncate", QUIET)
     history = talk(10)

@@ -152,7 +152,11 @@ class Run:
         said: list[Message] = []
         self._notices: list[Message] = []
         for message in request.history:
-            (self._notices if _notice_number(message) else said).append(message)
+            is_notice = _notice_number(message) > 0
+            # The first message never goes, so no notice is in its place: the user typed it.
+            if is_notice and all(each.role is Role.SYSTEM for each in said):
+                is_notice = False
+            (self._notices if is_notice else said).append(message)
         messages, self.renamed = _with_unique_ids(said)
         form.use_dialect_of(messages)
         self.counts = ledger.declared_counts(messages, self._counter)
