@@ -806,7 +806,7 @@ MUTANTS = (
     Mutant(
         "plugins: notices accumulate",
         "plugins/run.py",
-        "(self._notices if _notice_number(message) else said).append(message)",
+        "(self._notices if is_notice else said).append(message)",
         "said.append(message)",
     ),
     Mutant(
