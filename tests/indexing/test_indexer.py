@@ -14,7 +14,7 @@ import pytest
 
 from marksweep.errors import BadInput, Refused, StoreBusy
 from marksweep.indexing import delta, gather, selection, walk
-from marksweep.indexing.files import Unreadable, read_source
+from marksweep.indexing.files import MAX_FILE_BYTES, Unreadable, read_source
 from marksweep.indexing.indexer import PURPOSE, index_codebase
 from marksweep.indexing.readers import Inline, Reading, Source
 from marksweep.indexing.report import IndexReport, Progress
@@ -301,14 +301,13 @@ def test_what_a_filter_leaves_out_does_not_become_stale(root: Path, store: OpenS
     assert stale_paths(store) == ["b.go", "tests/test_a.py"]
 
 
-def test_a_file_over_a_smaller_limit_of_size_is_out_of_the_filter(
-    root: Path, store: OpenStore
-) -> None:
-    write(root, "big.py", "x = 1\n" * 100)
-    write(root, "a.py")
+def test_a_file_that_grows_beyond_the_limit_becomes_stale(root: Path, store: OpenStore) -> None:
+    write(root, "big.py")
+    write(root, "a.py", "y = 1\n")
     index(store, root)
-    index(store, root, max_bytes=100)
-    assert stale_paths(store) == []
+    write(root, "big.py", "#" * (MAX_FILE_BYTES + 1))
+    index(store, root)
+    assert stale_paths(store) == ["big.py"]
 
 
 def test_a_file_that_turns_binary_or_is_ignored_becomes_stale(root: Path, store: OpenStore) -> None:
@@ -333,10 +332,10 @@ def test_a_file_that_cannot_be_read_for_now_stays_as_it_was_known(
     index(store, root)
     write(root, "b.py", "z = 12\n")
 
-    def failing(path: Path, max_bytes: int) -> tuple[bytes, os.stat_result]:
+    def failing(path: Path) -> tuple[bytes, os.stat_result]:
         if path.name == "b.py":
             raise Unreadable("input/output error")
-        return read_source(path, max_bytes)
+        return read_source(path)
 
     monkeypatch.setattr(selection, "read_source", failing)
     report = index(store, root)

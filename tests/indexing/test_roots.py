@@ -165,14 +165,10 @@ def test_a_folder_of_a_root_that_cannot_be_listed_hides_its_files(
     assert disk.found("basket") == [("shop", "cart/cart.py")]
 
 
-@pytest.mark.parametrize("narrow", [{"languages": ["go"]}, {"max_bytes": 30}])
-def test_a_root_around_another_leaves_what_its_filter_leaves_out(
-    disk: Disk, narrow: dict[str, object]
-) -> None:
+def test_a_root_around_another_leaves_what_its_filter_leaves_out(disk: Disk) -> None:
     write(disk.folder, "shop/cart/cart.go", "package cart\n")
-    write(disk.folder, "shop/cart/price.py", "def quote():\n    return 'a good price'\n")
     disk.index("shop/cart")
-    disk.index("shop", **narrow)
+    disk.index("shop", languages=["go"])
     assert disk.found("package") == [("shop", "cart/cart.go")]
     assert disk.found("quote") == [("cart", "price.py")]
     disk.index("shop")

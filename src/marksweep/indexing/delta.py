@@ -63,7 +63,7 @@ def compare(rows: Sequence[MemoryRow], walk: Walk, selection: Selection) -> Delt
     covered = tuple(
         row
         for row in rows
-        if selection.covers(row.relative_path, row.size) and row.relative_path not in hidden
+        if selection.takes(row.relative_path) and row.relative_path not in hidden
     )
     gone = tuple(row for row in covered if row.relative_path not in there)
     return Delta(tuple(unchanged), tuple(read), gone, covered)

@@ -74,9 +74,9 @@ def read_bytes(path: Path, max_bytes: int) -> tuple[bytes, os.stat_result]:
     return content, state
 
 
-def read_source(path: Path, max_bytes: int = MAX_FILE_BYTES) -> tuple[bytes, os.stat_result]:
+def read_source(path: Path) -> tuple[bytes, os.stat_result]:
     """Read a file that can be indexed: text that is not too long."""
-    content, state = read_bytes(path, max_bytes)
+    content, state = read_bytes(path, MAX_FILE_BYTES)
     lines = content.count(b"\n")
     if lines > MAX_FILE_LINES:
         raise Unfit(f"{lines:,} lines; the limit is {MAX_FILE_LINES:,}")

@@ -30,7 +30,7 @@ from marksweep.indexing.delta import (
     refuse,
     shrank_too_much,
 )
-from marksweep.indexing.files import MAX_FILE_BYTES, Unfit
+from marksweep.indexing.files import Unfit
 from marksweep.indexing.gather import Batch, Gatherer, Job, Tally
 from marksweep.indexing.readers import Reader, Worker
 from marksweep.indexing.report import IndexReport, Progress
@@ -70,7 +70,6 @@ async def index_codebase(
     repository: str = "",
     languages: Collection[str] = (),
     include_tests: bool = True,
-    max_bytes: int = MAX_FILE_BYTES,
     include: Collection[str] = (),
     max_shrink: float = MAX_SHRINK,
     wait_seconds: float = WAIT_SECONDS,
@@ -93,9 +92,7 @@ async def index_codebase(
         root=root,
         workspace_id=workspace_id,
         repository=repository or str(root),
-        selection=Selection.of(
-            languages, include_tests=include_tests, max_bytes=max_bytes, include=include
-        ),
+        selection=Selection.of(languages, include_tests=include_tests, include=include),
         run_id=f"run-{started:%Y%m%dT%H%M%S}-{this_host()}-{secrets.token_hex(6)}",
         now=started,
     )

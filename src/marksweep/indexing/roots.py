@@ -97,7 +97,7 @@ class Adoptions:
             row.memory_id
             for path, row in self._same.items()
             if row.memory_id not in self._taken
-            and self._selection.covers(path, row.size)
+            and self._selection.takes(path)
             and path not in hidden
         ]
 

@@ -1,4 +1,4 @@
-"""Which files of a repository a run looks at: languages, tests, limits, kinds left out."""
+"""Which files of a repository a run looks at: languages, tests, kinds left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from marksweep.indexing.files import MAX_FILE_BYTES, LeftOut, read_source
+from marksweep.indexing.files import LeftOut, read_source
 from marksweep.indexing.languages import chosen, language_of
 from marksweep.indexing.left_out import (
     REASONS,
@@ -42,7 +42,6 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     languages: frozenset[str] = frozenset()
     """Names of languages; empty for all."""
     include_tests: bool = True
-    max_bytes: int = MAX_FILE_BYTES
     include: frozenset[Kind] = frozenset()
     """Kinds of files to include although they are left out by default."""
 
@@ -52,14 +51,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         languages: Collection[str] = (),
         *,
         include_tests: bool = True,
-        max_bytes: int = MAX_FILE_BYTES,
         include: Collection[str] = (),
     ) -> Selection:
         """Make a selection from the words a caller uses."""
         return cls(
             languages=chosen(languages),
             include_tests=include_tests,
-            max_bytes=max_bytes,
             include=kinds(include),
         )
 
@@ -79,7 +76,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
     def read(self, root: Path, path: str) -> tuple[bytes, os.stat_result]:
         """Read a file that can be indexed and is not left out; Unfit says why it cannot."""
-        content, state = read_source(root / path, self.max_bytes)
+        content, state = read_source(root / path)
         if reason := self._unless_included(kind_of_content(path, content)):
             raise LeftOut(reason)
         return content, state
@@ -87,14 +84,10 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     def _unless_included(self, kind: Kind | None) -> str:
         return "" if kind is None or kind in self.include else REASONS[kind]
 
-    def covers(self, path: str, size: int) -> bool:
-        """Return whether a file with this size when it was indexed would be covered."""
-        return size <= self.max_bytes and self.takes(path)
-
     @property
     def words(self) -> str:
         """A description of the selection, for people and for comparing runs."""
         languages = ", ".join(sorted(self.languages)) or "every language"
         tests = "with tests" if self.include_tests else "without tests"
         included = "".join(f", {kind}" for kind in sorted(self.include))
-        return f"{languages}, {tests}, up to {self.max_bytes:,} bytes{included}"
+        return f"{languages}, {tests}{included}"

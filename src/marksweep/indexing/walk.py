@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from marksweep.errors import BadInput
-from marksweep.indexing.files import Unfit, changed_ns, too_big, trouble
+from marksweep.indexing.files import MAX_FILE_BYTES, Unfit, changed_ns, too_big, trouble
 from marksweep.indexing.ignore import ALWAYS_IGNORED, IGNORE_FILE, Rules, rules_above
 from marksweep.indexing.selection import Selection
 from marksweep.paths import expanded, kind_of
@@ -196,8 +196,8 @@ class _Walker:
             self._skip(path, self._about_link(path))
         elif not stat.S_ISREG(state.st_mode):
             self._skip(path, kind_of(state.st_mode))
-        elif state.st_size > self.selection.max_bytes:
-            self._skip(path, too_big(state.st_size, self.selection.max_bytes))
+        elif state.st_size > MAX_FILE_BYTES:
+            self._skip(path, too_big(state.st_size, MAX_FILE_BYTES))
         else:
             self.found.append(Found(path, state.st_size, changed_ns(state)))
 
