@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from marksweep.conversation import Conversation
@@ -707,3 +708,7 @@ def test_neither_a_note_nor_the_line_for_it_separates_a_call_from_its_result(ids
     left = [m.message_id for m in talk.history]
     assert left == [*names[:3], f"gap-{names[3]}-4", *names[7:]]
     assert validate(talk.messages, "openai_chat") == []
+    line = talk._heap.live()[left[3]]
+    misplaced = msgspec.structs.replace(line, position=line.position - 1)
+    talk.store.segments.write(talk.workspace, put=[misplaced])
+    assert [m.message_id for m in talk.history] == left, "as it is in older stores"

@@ -29,7 +29,7 @@ from marksweep.core.mark import reach
 from marksweep.core.roots import RECENT_MESSAGES, last_messages
 from marksweep.core.strategy import Learning
 from marksweep.core.units import Graph, Units
-from marksweep.heaps.stash_search import RECALLED
+from marksweep.heaps.stash_search import GAP, RECALLED
 from marksweep.model import Hold, Link, Segment, packed
 from marksweep.tokens import detached_copy
 
@@ -394,8 +394,11 @@ class PairIndex:
 
 
 def _place(segment: Segment) -> tuple[int, bool, str]:
-    """Order by position; a note shares that of the message before it (`ConversationHeap.note`)."""
-    return segment.position, segment.type == RECALLED, segment.segment_id
+    """Order by position; a note shares that of the message before it (`ConversationHeap.note`).
+
+    Lines for runs that began with a note did so too, and are still in stores.
+    """
+    return segment.position, segment.type in (GAP, RECALLED), segment.segment_id
 
 
 def targets_of(segment: Segment) -> Collection[str]:
