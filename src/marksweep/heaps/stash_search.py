@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
-from marksweep.model import Segment, Stashed
+from marksweep.model import Hold, Segment, Stashed
 from marksweep.search.recall import Recall
 from marksweep.search.words import segment_text
 from marksweep.sections import Gap, Piece, Section, Sections, sections, shown
@@ -154,11 +154,22 @@ def recalled(
 def _from(
     said: Sequence[Segment], name: str, live: Collection[str], limit: int
 ) -> Iterator[Recalled]:
-    """Return a message and those after it, up to the next live one, as far as they fit."""
+    """Return a message and those swept with it, as far as they fit.
+
+    These are the messages up to the next live one, and later results of calls among them.
+    """
     start = next((i for i, segment in enumerate(said) if segment.segment_id == name), len(said))
-    for i, segment in enumerate(said[start:]):
-        if i and (segment.segment_id in live or name in live):
-            return
+    end = start + 1 if name in live else len(said)
+    returned: set[str] = set()
+    is_adjacent = True
+    for segment in said[start:end]:
+        if segment.segment_id in live and segment.segment_id != name:
+            is_adjacent = False
+            continue
+        pairs = [r.target for r in segment.references if r.hold is Hold.PAIRED]
+        if not is_adjacent and returned.isdisjoint(pairs):
+            continue
+        returned.add(segment.segment_id)
         text = _beginning(segment, limit - FRAME_TOKENS)
         if not text and segment.text:
             return
