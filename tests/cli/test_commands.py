@@ -102,6 +102,21 @@ class TestAnalyze:
         again = json.loads(run("analyze", "chat.smaller.json", "--json").output)
         assert again["tokens"] == offered["coverage"]
 
+    def test_the_recommended_command_takes_the_strategy_that_was_looked_at(
+        self, transcript: Path
+    ) -> None:
+        words = ("analyze", transcript.name, "--limit", "2k", "--strategy")
+        found = json.loads(run(*words, "superseded+mask", "--json").output)
+        assert run(*shlex.split(found["recommended"])[1:]).exit_code == 0
+        again = json.loads(run("analyze", "chat.smaller.json", "--json").output)
+        assert again["tokens"] == found["offers"][0]["tokens_after"]
+        assert (
+            "--strategy" not in json.loads(run(*words, "coverage", "--json").output)["recommended"]
+        )
+
+    def test_nothing_is_recommended_if_nothing_would_change(self, transcript: Path) -> None:
+        assert "Do it:" not in run("analyze", transcript.name, "--limit", "500%").output
+
     @pytest.mark.parametrize("name", ["chat.smaller.json", "a.chat.of.today.json", "chat.json.gz"])
     def test_the_recommended_command_overwrites_no_transcript(
         self, transcript: Path, name: str
@@ -730,6 +745,19 @@ class TestBadInput:
         assert done.returncode == 2, done.stderr
         assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in done.stderr
         assert "--port" in done.stderr
+
+    def test_a_note_that_is_not_utf_8_is_refused(self, tmp_path: Path) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "marksweep", "remember", "-"],
+            input=b"caf\xe9",
+            env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
+            capture_output=True,
+            check=False,
+            cwd=tmp_path,
+            timeout=60,
+        )
+        assert done.returncode == 2
+        assert done.stderr.startswith(b"marksweep: standard input is not text in UTF-8")
 
     def test_a_mistyped_command_gets_a_suggestion(self) -> None:
         done = run("analize")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -171,7 +171,8 @@ def command(
         return
     with progress("reading") as advance:
         history = transcripts.load(transcript, dialect).transcript.history
-        recommend = _collect if is_named or history.dialect not in CLIENTS else _resume
+        is_session = not is_named and not strategies and history.dialect in CLIENTS
+        recommend = _resume if is_session else _collect
         found = analyse(history, transcript, limit, strategies, advance, paid, recommend)
     cli.emit(found, None if cli.as_json else _render(transcript, found))
 
@@ -210,7 +211,7 @@ def analyse(
     strategies: tuple[str, ...],
     advance: Progress,
     paid: ModelPrice,
-    recommend: Callable[[str, str, int], str],
+    recommend: Callable[[str, str, Sequence[str]], str],
 ) -> Analysis:
     """Analyze a transcript: read it once, and ask every strategy for its plan."""
     findings = tuple(validate(history.given, history.dialect))
@@ -232,6 +233,9 @@ def analyse(
     default = configured.conversation.strategy
     named = default if default in plans else compared[0]
     closer = _closer(named, plans[named], talk, paid)
+    options = ["--limit", str(target)]
+    if strategies and named != default:
+        options += ["--strategy", named]
     return Analysis(
         dialect=history.dialect,
         messages=len(history.messages),
@@ -245,7 +249,7 @@ def analyse(
         closer=closer,
         findings=findings,
         skipped=history.skipped,
-        recommended=recommend(name, history.dialect, target),
+        recommended=recommend(name, history.dialect, options),
         window=session_window(history, tokens),
     )
 
@@ -271,20 +275,19 @@ def _offer(name: str, plan: Plan) -> Offer:
     )
 
 
-def _resume(name: str, dialect: str, target: int) -> str:
+def _resume(name: str, dialect: str, options: Sequence[str]) -> str:
     """Write the command that continues a session of this folder in a smaller copy."""
-    words = ["resume", CLIENTS[dialect], Path(name).stem, "--limit", str(target)]
-    return shlex.join(["marksweep", *words])
+    return shlex.join(["marksweep", "resume", CLIENTS[dialect], Path(name).stem, *options])
 
 
-def _collect(name: str, dialect: str, target: int) -> str:  # noqa: ARG001
+def _collect(name: str, dialect: str, options: Sequence[str]) -> str:  # noqa: ARG001
     """Write the command that makes a smaller copy of a transcript."""
     if name == transcripts.STDIN:
-        return f"marksweep collect - --limit {target} > smaller"
+        return f"{shlex.join(['marksweep', 'collect', '-', *options])} > smaller"
     path = Path(name)
     plain = path.with_suffix("") if path.suffix in PACKED_SUFFIXES else path
     output = plain.with_name(f"{plain.stem}.smaller{plain.suffix}")
-    return shlex.join(["marksweep", "collect", name, "--limit", str(target), "-o", str(output)])
+    return shlex.join(["marksweep", "collect", name, *options, "-o", str(output)])
 
 
 def _render(name: str, found: Analysis) -> RenderableType:
@@ -316,7 +319,9 @@ def _render(name: str, found: Analysis) -> RenderableType:
             )
         )
     parts += render.skipped(found.skipped, "skipped")
-    return Group(*parts, "", render.command("Do it", found.recommended))
+    if found.closer.steps:
+        parts += ["", render.command("Do it", found.recommended)]
+    return Group(*parts)
 
 
 def _look_closer(found: Closer) -> Iterator[RenderableType]:

@@ -76,7 +76,12 @@ def landing(history: History, limit: str, talk: Conversation) -> Reading:
 
 def text_of(argument: str) -> str:
     """Return a text given as an argument, or standard input for `-`."""
-    return sys.stdin.read().strip() if argument == STDIN else argument
+    if argument != STDIN:
+        return argument
+    try:
+        return sys.stdin.buffer.read().decode().strip()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"standard input is not text in UTF-8: {error}. Convert it first.") from None
 
 
 def _behind_links(path: Path) -> Path:
