@@ -492,6 +492,19 @@ def test_a_new_way_of_reading_reads_everything_again(
     assert read_by(store, root) == ["a.py"]
 
 
+def test_a_rename_is_recognised_also_if_files_are_read_in_a_new_way(
+    root: Path, store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, "a.py")
+    index(store, root)
+    monkeypatch.setattr(delta, "LAYOUT", "next")
+    (root / "a.py").rename(root / "b.py")
+    assert index(store, root).renamed == 1
+    root.rename(root.parent / "moved")
+    monkeypatch.setattr(delta, "LAYOUT", "the one after")
+    assert index(store, root.parent / "moved").renamed == 1
+
+
 def test_hostile_names_and_contents_are_stored_and_found_as_they_are(
     root: Path, store: OpenStore
 ) -> None:

@@ -87,6 +87,11 @@ def fingerprint(content: bytes) -> str:
     return f"{LAYOUT}:{hash_content(content)}"
 
 
+def content_of(made: str) -> str:
+    """Return the part of a fingerprint that identifies the content, however it is read."""
+    return made.rpartition(":")[2]
+
+
 class Below:
     """Some paths, and everything below them."""
 
@@ -112,12 +117,12 @@ class Renames:
         """Sizes of the files: no other size can match."""
         for row in gone:
             if row.size > 0 and not row.deleted:
-                self._by_hash[row.content_hash].append(row.memory_id)
+                self._by_hash[content_of(row.content_hash)].append(row.memory_id)
                 self.sizes.add(row.size)
 
     def claim(self, content_hash: str) -> str:
         """Take the first missing memory with this content, each only once; '' if none."""
-        ids = self._by_hash.get(content_hash)
+        ids = self._by_hash.get(content_of(content_hash))
         return ids.pop(0) if ids else ""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from marksweep.indexing.delta import Below
+from marksweep.indexing.delta import Below, content_of
 from marksweep.indexing.gather import Job
 from marksweep.indexing.walk import Skipped, Walk, ignores
 from marksweep.stores.graph.base import GraphStore, MemoryRow, Nodes
@@ -82,7 +82,8 @@ class Adoptions:
             self._taken.add(same.memory_id)
             return same.memory_id
         for row in self._moved.get(path, ()):
-            if row.content_hash == content_hash and row.memory_id not in self._taken:
+            is_equal = content_of(row.content_hash) == content_of(content_hash)
+            if is_equal and row.memory_id not in self._taken:
                 self._taken.add(row.memory_id)
                 return row.memory_id
         return ""
