@@ -225,6 +225,20 @@ def test_what_the_agent_wrote_is_worth_something_by_itself_and_code_more_than_wo
     assert index.worth(code) < new
 
 
+def test_what_the_agent_wrote_does_not_come_back_beside_a_copy_of_it() -> None:
+    index = BlockIndex()
+    text = "```\nbuild everything\n```"
+    script = index.add_whole(MessageBlocks("m"), text, 10, observed=False)
+    index.drop(script)
+    missing = index.worth_if_restored(script)
+    with index.hypothetically() as take:
+        take(script)
+        assert index.worth_if_restored(script) < missing / 10
+    longer = "```\nbuild everything\ncheck everything\n```"
+    index.drop(index.add_whole(MessageBlocks("n"), longer, 10, observed=False))
+    assert index.worth_if_restored(script) == missing
+
+
 def test_every_part_of_a_script_that_was_cut_counts_as_code() -> None:
     index = BlockIndex()
     index.step()

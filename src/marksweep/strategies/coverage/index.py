@@ -363,14 +363,27 @@ class BlockIndex:
             if not atom.holders and not atom.dropped:
                 self._release_atom(atom)
 
-    def worth(self, block: Block, last: int = 1) -> float:
-        """Return the worth per token of a block: the highest stays longest.
+    def worth(self, block: Block) -> float:
+        """Return the worth per token of a kept block: the highest stays longest."""
+        return self._worth_of_atoms(block, 1) + self._own_worth(block)
 
-        It sums the need of atoms that only this block holds, or holds as the only observation.
+    def worth_if_restored(self, block: Block) -> float:
+        """Return the worth per token of a dropped block if restored, beside those already taken.
+
+        What the agent wrote itself counts by the share of atoms that nothing kept holds: what is
+        still there, or came back before, does not come back again.
+        """
+        missing = sum([not atom.holders for atom in block.atoms])
+        share = missing / max(1, len(block.atoms))
+        return self._worth_of_atoms(block, 0) + share * self._own_worth(block)
+
+    def _worth_of_atoms(self, block: Block, last: int) -> float:
+        """Sum the need of atoms that only this block holds, or holds as the only observation.
+
         `last` is their number of holders: 1 if the block is kept, 0 if it is dropped.
         """
-        now, age = self.now, float(self.now - block.born + 1)
-        total = PRIOR / age
+        now = self.now
+        total = PRIOR / (now - block.born + 1)
         if block.observed:
             for atom in block.atoms:
                 if atom.witnesses == last:
@@ -379,12 +392,11 @@ class BlockIndex:
             for atom in block.atoms:
                 if atom.holders == last:
                     total += atom.need(now) * ECHO
-        own: float = block.own * age**-OWN_FADING
-        return total * block.weight / block.tokens + own
+        return total * block.weight / block.tokens
 
-    def worth_if_restored(self, block: Block) -> float:
-        """Return the worth per token of a dropped block if restored, beside those already taken."""
-        return self.worth(block, 0)
+    def _own_worth(self, block: Block) -> float:
+        worth: float = block.own * (self.now - block.born + 1) ** -OWN_FADING
+        return worth
 
     @contextmanager
     def hypothetically(self) -> Iterator[Callable[[Block], None]]:
