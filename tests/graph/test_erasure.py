@@ -110,6 +110,40 @@ def test_backups_lose_the_earlier_memories_of_a_text_too(
     assert files_with_secret(tmp_path) == []
 
 
+def test_an_interrupted_erasure_is_finished_by_the_next_one(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = KnowledgeGraph.open(tmp_path, settings=settings)
+    first = memory.add_memory(f"{TELLTALE} beetles eat wood")
+    other = memory.add_memory("Nothing eats wood", replaces=[first.memory_id])
+    again = memory.add_memory(first.text, replaces=[other.memory_id])
+    memory.export_backup()
+
+    def interrupt(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("marksweep.graph.erasure.erase_from_backup", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            memory.forget([again.memory_id], everywhere=True)
+    memory.forget([again.memory_id], everywhere=True)
+    memory.close()
+    assert files_with_secret(tmp_path) == []
+
+
+def test_a_note_with_what_no_store_can_hold_is_erased_for_every_time_it_was_valid(
+    tmp_path: Path, settings: Settings
+) -> None:
+    memory = KnowledgeGraph.open(tmp_path, settings=settings)
+    text = f"{TELLTALE} beetles\0eat\ud800 wood"
+    first = memory.add_memory(text)
+    other = memory.add_memory("Nothing eats wood", replaces=[first.memory_id])
+    again = memory.add_memory(text, replaces=[other.memory_id])
+    memory.forget([again.memory_id], everywhere=True)
+    memory.close()
+    assert files_with_secret(tmp_path) == []
+
+
 def test_what_a_reader_keeps_goes_when_the_graph_is_opened_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,8 +108,8 @@ class Eraser:
     def erase(self, workspace_id: str, memory_ids: Sequence[str], now: datetime) -> Forgotten:
         """Erase memories wherever they are, and say what could not be reached.
 
-        The journal names what will be erased before it is erased; the next run finishes an
-        interrupted one.
+        The journal names what will be erased before it is erased. The next run finishes an
+        interrupted one, so the graph, which says what to look for in the copies, comes after them.
         """
         collector = self._collector
         with collector.holding(now):
@@ -118,11 +118,11 @@ class Eraser:
             chunks = tuple(chunk.chunk_id for record in records for chunk in record.chunks)
             if found:
                 collector.record(Event.PURGED, now=now, segments=refs_of(Nodes(found, chunks)))
-            gone = self._graph.remove(workspace_id, memory_ids)
             stashed = self._erase_stash(workspace_id, memory_ids)
-            self._redact(workspace_id, memory_ids, stashed, refs_of(gone))
             notes = {(r.memory.source, r.memory.text) for r in records if r.memory.text}
             erased, damaged = self._erase_backups(memory_ids, chunks, notes)
+            gone = self._graph.remove(workspace_id, memory_ids)
+            self._redact(workspace_id, memory_ids, stashed, refs_of(gone))
             elsewhere = set(memory_ids).difference(found) if stashed or erased else ()
             along = Nodes(memories=tuple(sorted(elsewhere)), entities=gone.entities)
             if len(along):

@@ -170,8 +170,8 @@ def check_replaceable(graph: GraphStore, workspace_id: str, memory_ids: Sequence
 
 
 def same_words(text: str) -> str:
-    """Hash a note's content, ignoring case and spacing."""
-    return hash_content(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass"))
+    """Hash a note's content as stores hold it, ignoring case and spacing."""
+    return hash_content(" ".join(plain(text).casefold().split()).encode())
 
 
 def cut(text: str, limit: int = CHUNK_CHARACTERS) -> Iterator[Piece]:
