@@ -23,6 +23,7 @@ from marksweep.errors import BadInput, NotFound
 from marksweep.following import unmarked
 from marksweep.model import Plan
 from marksweep.recalling import recall
+from marksweep.stores.memory import MemoryStore
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 
@@ -227,6 +228,39 @@ def test_processes_that_begin_conversations_at_once_choose_different_numbers(
 def test_a_whole_request_comes_back_as_one() -> None:
     body = {"model": "m", "system": "be brief", "messages": work("fix the parser", 3)}
     assert Fit(100_000)(body) == body
+
+
+def test_a_whole_request_without_tools_does_not_count_those_of_the_one_before() -> None:
+    history = work("a", 2)
+    whole = {"system": "be brief " * 1_000, "tools": [{"name": "read " * 1_000}]}
+    fit = Fit(100_000)
+    bare = fit.follow({"messages": history[:1]}).tokens
+    assert fit.follow({"messages": history[:1], **whole}).tokens > bare + 2_000
+    assert fit.follow({"messages": history[:1]}).tokens == bare
+    with_nulls = {"messages": history[:1], "system": None, "tools": None}
+    assert fit.follow(with_nulls).tokens == bare
+
+
+def test_tools_that_were_declared_count_in_requests_that_name_none() -> None:
+    history = work("a", 2)
+    talk = Conversation(limit=100_000, tools=[{"name": "read " * 1_000}])
+    declared = talk.tokens
+    talk.follow({"messages": history[:1], "tools": [{"name": "read " * 5_000}]})
+    assert talk.tokens > declared + 2_000
+    talk.follow({"messages": history[:1]})
+    assert declared < talk.tokens < declared + 1_000
+
+
+def test_what_is_added_later_keeps_the_tools_of_the_request_before() -> None:
+    history = work("a", 2)
+    store = MemoryStore()
+    talk = Conversation(limit=100_000, store=store, tools=[{"name": "read " * 1_000}])
+    declared = talk.tokens
+    talk.extend({"messages": history[:1]})
+    assert talk.tokens > declared
+    opened_again = Conversation(limit=100_000, store=store)
+    opened_again.extend({"messages": history[1:2]})
+    assert opened_again.tokens > declared
 
 
 def test_threads_may_share_it() -> None:

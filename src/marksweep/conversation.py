@@ -17,9 +17,8 @@ For a single list of messages use `tidy`; in an event loop, `AsyncConversation`.
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -48,7 +47,7 @@ from marksweep.core.strategy import LastResort, Learning, Strategy, goes_to_limi
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
-from marksweep.dialects.history import LISTS, TRANSCRIPTS, History, insist_on, marks_in
+from marksweep.dialects.history import LISTS, PLAIN, TRANSCRIPTS, History, insist_on, marks_in
 from marksweep.errors import BadInput, NotFound, OverLimitWarning
 from marksweep.following import Follower, Kept, Overlap, listed, unmarked
 from marksweep.heaps.conversation import ConversationHeap
@@ -66,13 +65,10 @@ from marksweep.strategies.last_resort import FitByTrimming
 from marksweep.strategies.registry import Choice, MessageTools, strategy_of
 from marksweep.summarizers.digesting import Digester
 from marksweep.summarizers.transcript import transcript
-from marksweep.tokens import count
+from marksweep.tokens import count, plain
 
 COVERAGE = "coverage"
 """The default strategy of a conversation."""
-
-PLAIN = "openai_chat"
-"""The dialect of a conversation that has only plain text so far."""
 
 RECALL_TOKENS = 2_000
 """Default limit, in tokens, of what `recall` returns."""
@@ -148,11 +144,11 @@ class Conversation:
         self._passed = ""
         self._follower = Follower(self._heap, self._collector, self.store)
         self._calibration = self._follower.last_sent.calibration
-        self._intake = Intake(self._heap, dialect, ids)
+        declared = {"system": system or "", "tools": tools or ""}
+        self._intake = Intake(self._heap, dialect, ids, declared)
         self.skipped: list[Skipped] = self._intake.skipped
         """What `extend` could not read, by its position in the list that was passed."""
-        self._intake.set_overhead("system", system, clock())
-        self._intake.set_overhead("tools", tools, clock())
+        self._intake.set_overhead({kind: each for kind, each in declared.items() if each}, clock())
 
     @classmethod
     def from_settings(
@@ -538,9 +534,12 @@ class Conversation:
 class Intake:
     """Reads messages for one heap."""
 
-    def __init__(self, heap: ConversationHeap, dialect: str | None, ids: str) -> None:
+    def __init__(
+        self, heap: ConversationHeap, dialect: str | None, ids: str, declared: Mapping[str, Json]
+    ) -> None:
         self._heap = heap
         self._ids = ids
+        self._declared = declared
         self.dialect = dialect or PLAIN
         """The format of the messages."""
         self.is_sure = dialect is not None
@@ -556,28 +555,29 @@ class Intake:
         self.learn(messages)
 
     def read_more(self, messages: Json, rest: Json, now: datetime) -> History:
-        """Read the rest of messages, or of a whole request, whose beginning is known."""
+        """Read the rest of messages, or of a whole request, whose beginning is known.
+
+        For a system prompt or tools that a whole request does not have, those declared count.
+        """
         if isinstance(messages, dict):
             rest = {**messages, LISTS[self.dialect]: rest}
-        return self.read(rest, now)
+        return self.read(rest, now, self._declared)
 
-    def read(self, messages: Json, now: datetime) -> History:
+    def read(self, messages: Json, now: datetime, absent: Mapping[str, Json] = {}) -> History:
         """Read messages or a whole request; count what takes room in every request as fixed."""
         self.learn_from(messages)
         start = self._heap.next_position
         history = insist_on(read(messages, self.dialect, start=start), stacklevel=4)
         self.skipped += history.skipped
         if isinstance(messages, dict):
-            self.set_overhead("system", history.system.raw if history.system else None, now)
-            self.set_overhead("tools", messages.get("tools"), now)
+            self.set_overhead({**absent, **history.overhead}, now)
         return history
 
-    def set_overhead(self, kind: str, value: Json, now: datetime) -> None:
-        """Count something that takes room in every request; None counts 0."""
-        if value is not None:
-            is_text = isinstance(value, str)
-            text = value if is_text else json.dumps(value, ensure_ascii=False, default=str)
-            self._heap.set_overhead(kind, kind, count(text), now, text=text)
+    def set_overhead(self, named: Mapping[str, Json], now: datetime) -> None:
+        """Count what takes room in every request, by its kind; other kinds stay as they are."""
+        for kind, value in named.items():
+            if (text := plain(value)) or kind in self._heap.live():
+                self._heap.set_overhead(kind, kind, count(text), now, text=text)
 
     def learn(self, values: Json) -> None:
         """Settle on a dialect if one of these messages shows it."""

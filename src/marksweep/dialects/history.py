@@ -233,6 +233,9 @@ LISTS = {
 TRANSCRIPTS = ("claude_code", "codex")
 """Dialects whose lines hold messages of others."""
 
+PLAIN = "openai_chat"
+"""The dialect of messages that have only plain text so far."""
+
 SYSTEMS = {
     "openai_responses": ("instructions",),
     "anthropic": ("system",),
@@ -269,6 +272,13 @@ class History(msgspec.Struct, frozen=True):
     """The system prompt of a request that keeps it in a separate field."""
     given: Json = None
     """What was read: a list of messages, a whole request, or the lines of a transcript."""
+
+    @property
+    def overhead(self) -> dict[str, Json]:
+        """What a whole request has that takes room besides its messages."""
+        tools = self.given.get("tools") if isinstance(self.given, dict) else None
+        found = {"system": self.system.raw if self.system else None, "tools": tools}
+        return {kind: value for kind, value in found.items() if value is not None}
 
 
 def _since_compaction(lines: Sequence[Json]) -> range:
