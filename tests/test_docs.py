@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,15 @@ def test_the_command_line_its_json_and_the_server_are_documented_as_they_are() -
 
     for path, text in generated().items():
         assert path.read_text() == text, f"{path.name}: run `make docs`"
+
+
+def test_the_picture_of_the_readme_is_what_its_command_draws(tmp_path: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    (line,) = re.findall(r"-m marksweep (web .+) --svg docs/heap.svg", makefile)
+    drawn = tmp_path / "heap.svg"
+    command = [sys.executable, "-m", "marksweep", *line.split(), "--svg", str(drawn)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    assert (ROOT / "docs/heap.svg").read_text() == drawn.read_text(), "run `make docs`"
 
 
 def test_the_error_tree_is_drawn_as_it_is() -> None:

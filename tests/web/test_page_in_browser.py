@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import marksweep.cli
 from marksweep import Segments
 from tests.replay.browser import colours
 from tests.web.support import Page, filled, web
@@ -207,6 +208,67 @@ CONTRAST = """(() => {
   return worst;
 })()"""
 """The worst contrast of any text on the page."""
+
+
+def test_the_headline_and_the_sizes_are_in_their_places_on_a_phone(
+    browser: Tab, tmp_path: Path
+) -> None:
+    session = Path(marksweep.cli.__file__).with_name("demo_session.jsonl")
+    with web(tmp_path, str(session), "--limit", "20k") as page:
+        browser.size(360, 700)
+        browser.go(page.address)
+        browser.wait(READY)
+        box = "document.querySelector('#picture text.{}')?.getBoundingClientRect()"
+        left, right = box.format("strong"), box.format("muted[text-anchor]")
+        assert browser.value(f"{left}.right < ({right}?.left ?? 360)"), "they do not overlap"
+        sizes = "[...document.querySelectorAll('#tiles td.n')]"
+        ends = f"{sizes}.map(each => Math.round(each.getBoundingClientRect().right))"
+        assert browser.value(f"new Set({ends}).size") == 1
+    browser.go("about:blank")
+
+
+FAIL_ONE_POLL = """(() => {
+  const real = window.fetch;
+  window.fetch = async (url, options) => {
+    if (url.includes("api/view") && !window.failed) { window.failed = true; throw new Error(); }
+    if (url.includes("api/view")) window.polls = (window.polls ?? 0) + 1;
+    return real(url, options);
+  };
+})()"""
+"""Fail the next request for a view, and count those after it."""
+
+
+def test_a_refusal_stays_after_the_connection_was_lost_and_found_again(tab: Tab) -> None:
+    tab.value(FAIL_ONE_POLL)
+    tab.wait("document.querySelector('#problem').textContent.includes('does not answer')")
+    tab.wait("document.querySelector('#problem').hidden")
+    tab.click("#target")
+    tab.type("9" * 30)
+    tab.click("#make-plan")
+    tab.wait("!document.querySelector('#problem').hidden")
+    tab.value("window.polls = 0")
+    tab.wait("window.polls > 1")
+    assert "cannot be read" in tab.text("#problem")
+    (refused,) = tab.console
+    assert "400" in refused
+    tab.console.clear()
+
+
+def test_rows_that_were_asked_for_stay_when_the_heap_changes(browser: Tab, tmp_path: Path) -> None:
+    context = filled(tmp_path / "rows.db", 250)
+    with web(tmp_path, "--store", "rows.db", "--limit", "1000000") as page:
+        browser.size(1_400)
+        browser.go(page.address)
+        browser.wait(READY)
+        browser.click("#more")
+        browser.wait("document.querySelectorAll('#tiles tbody tr').length === 200")
+        context.write("word " * 500, segment_id="new")
+        browser.wait("document.querySelector('#tiles tbody').textContent.includes('new')")
+        assert browser.value("document.querySelectorAll('#tiles tbody tr').length") == 200
+        browser.click("#more")
+        browser.wait("document.querySelectorAll('#tiles tbody tr').length === 252")
+    context.close()
+    browser.go("about:blank")
 
 
 def test_ten_thousand_segments_do_not_lag(browser: Tab, tmp_path: Path) -> None:

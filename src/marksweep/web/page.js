@@ -42,13 +42,15 @@ async function ask(path, {query = {}, body, headers = {}} = {}) {
 const get = async (path, query) => (await ask(path, {query: {heap, ...query}})).json();
 const post = async (path, body) => (await ask(path, {body: {heap, ...body}})).json();
 
-function complain(problem) {
+// Show a problem until the next action, or until `cause` ends.
+function complain(problem, cause = "") {
   const shown = $("detail").open ? "detail-problem" : "problem";
   for (const id of ["problem", "detail-problem"]) {
     $(id).textContent = problem && id === shown ? problem.message : "";
     $(id).hidden = !$(id).textContent;
   }
   $("enter").hidden = problem?.status !== 401;
+  $("problem").dataset.cause = cause;
 }
 
 // Run a button's action; the button is disabled meanwhile, and a failure is shown.
@@ -112,7 +114,7 @@ async function draw() {
   drawPins();
   drawRoots();
   drawPlan();
-  await Promise.all([drawPicture(), list(0), stash()]);
+  await Promise.all([drawPicture(), list(0, offset), stash()]);
   document.documentElement.dataset.version = view.version;
 }
 
@@ -277,12 +279,16 @@ async function undo(id) {
   await refresh();
 }
 
-async function list(from) {
-  offset = from;
-  const asked = heap;
-  const found = await get("tiles", {words: $("words").value, state: $("state").value, offset: from});
+// List a part of the heap, or as many parts as it takes to have `least` rows.
+async function list(from, least = 0) {
+  const asked = heap, tiles = [];
+  let found;
+  do {
+    found = await get("tiles", {words: $("words").value, state: $("state").value, offset: from + tiles.length});
+    tiles.push(...found.tiles);
+  } while (tiles.length < Math.min(least, found.total) && found.tiles.length);
   if (asked !== heap) return;
-  const rows = found.tiles.map(tile => make("tr", {},
+  const rows = tiles.map(tile => make("tr", {},
     make("td", {}, tile.name ? make("button", {click: doing(() => open(tile.name))}, tile.label || tile.name) : tile.label,
       make("small", {}, [tile.label && tile.name, tile.tool, tile.file].filter(Boolean).join(" · "))),
     make("td", {}, tile.kind),
@@ -291,10 +297,9 @@ async function list(from) {
   const body = $("tiles").tBodies[0];
   if (from) body.append(...rows);
   else body.replaceChildren(...(rows.length ? rows : [make("tr", {}, make("td", {colSpan: 4}, "No match."))]));
-  const shown = from + found.tiles.length;
-  $("more").hidden = shown >= found.total;
-  $("more").textContent = `Show more (${number(found.total - shown)} left)`;
-  offset = shown;
+  offset = from + tiles.length;
+  $("more").hidden = offset >= found.total;
+  $("more").textContent = `Show more (${number(found.total - offset)} left)`;
 }
 
 async function stash() {
@@ -359,12 +364,11 @@ async function poll() {
       await refresh();
       $("live").textContent = "live";
       $("live").className = "on";
-      if ($("problem").dataset.of === "poll") complain(null);
+      if ($("problem").dataset.cause === "poll") complain(null);
     } catch (problem) {
       $("live").textContent = "not connected";
       $("live").className = "off";
-      complain(problem);
-      $("problem").dataset.of = "poll";
+      complain(problem, "poll");
     }
   }
   setTimeout(poll, POLL_MS);
@@ -380,6 +384,7 @@ function start() {
   $("heap").addEventListener("change", doing(() => {
     heap = $("heap").value;
     etag = "";
+    offset = 0;
     plan = null;
     $("plan").replaceChildren();
     return refresh();

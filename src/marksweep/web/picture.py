@@ -39,8 +39,8 @@ HEAD, BAR, LEGEND = 26.0, 14.0, 26.0
 GROUP_LINE = 17.0
 """Height of a group's name."""
 
-CHAR = 6.3
-"""Approximate width of a letter on a tile."""
+CHAR, STRONG_CHAR = 6.3, 9.2
+"""Approximate widths of a letter on a tile, and of one in the headline."""
 
 GAP = 2.0
 
@@ -135,7 +135,7 @@ def _headline(shown: Shown, size: int, width: float) -> Iterator[str]:
     of = f" of {budget.limit:,}" if budget else ""
     left = f"{size:,}{of} {unit}"
     yield f'<text class="strong" x="0" y="16">{left}</text>'
-    room = int((width - 7.6 * len(left) - 24) / CHAR)
+    room = int((width - STRONG_CHAR * len(left) - 24) / CHAR)
     title = _cut(clean(shown.title), room)
     if title:
         yield f'<text class="muted" x="{width}" y="16" text-anchor="end">{escape(title)}</text>'
