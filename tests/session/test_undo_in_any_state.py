@@ -7,13 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marksweep.dialects import validate
-from marksweep.errors import NotFound
+from marksweep.errors import ModelError, NotFound
+from marksweep.ledger import ChildKind, InstructionSource
+from marksweep.messages import Message, Part, Role
 from marksweep.plugins import GCConfig, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.session import Session
+from marksweep.session.providers import Respond
 from marksweep.stores.memory import MemoryStore
 from tests.laws.talking import few
-from tests.plugins.histories import unpaired, words
+from tests.plugins.histories import text, unpaired, words
 from tests.session.test_keeping import say, work
 
 operations = st.lists(st.sampled_from(["say", "collect", "undo", "reopen"]), max_size=12)
@@ -74,3 +77,52 @@ def test_what_came_after_a_collection_stays_when_it_is_undone(plugin: str) -> No
     after = chat.history[-4:]
     chat.undo_gc()
     assert chat.history == (*before, *after)
+
+
+def failing(_: object) -> str:
+    raise ModelError("down")
+
+
+def collecting(store: MemoryStore, model: Respond) -> Session:
+    """Open a session that collects when it is due."""
+    chat = Session(model, context_limit=1_000, counter=words, store=store)
+    chat.set_gc_plugin(load_gc_plugin("gc_truncate", {"notify_on_gc": False}))
+    return chat
+
+
+def test_a_message_that_was_shortened_and_taken_back_does_not_return_with_undo() -> None:
+    store = MemoryStore()
+    chat = collecting(store, failing)
+    with pytest.raises(ModelError):
+        chat.send_message("\n".join(f"line {n} of the log" for n in range(600)))
+    assert chat.get_gc_history()[0].tokens_freed
+    assert chat.history == ()
+    chat = collecting(store, lambda _: "fine")
+    chat.send_message("hello")
+    with pytest.raises(NotFound):
+        chat.undo_gc()
+    assert [message.text for message in chat.history] == ["hello", "fine"]
+
+
+def test_a_message_after_one_taken_back_and_a_restart_comes_after_what_was_swept() -> None:
+    store = MemoryStore()
+    chat = Session(failing, counter=words, store=store)
+    log = Message(Role.USER, (Part(text=text(900, "log")),), "z")  # last among equal positions
+    said = [Message.from_text(Role.USER, "look at this"), log]
+    say(chat, said)
+    chat = collecting(store, failing)
+    chat.budget.add_child(
+        InstructionSource.CONVERSATION,
+        "log",
+        900,
+        kind=ChildKind.WORKING_OUTPUT,
+        message_ids=["z"],
+    )
+    with pytest.raises(ModelError):
+        chat.send_message("well?")
+    assert chat.get_gc_history()[0].tokens_freed
+    chat = Session(lambda _: "fine", counter=words, store=store)
+    chat.send_message("and now?")
+    undo(chat)
+    assert [message.text for message in chat.history[2:]] == ["and now?", "fine"]
+    assert list(chat.history[:2]) == said

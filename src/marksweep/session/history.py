@@ -21,6 +21,7 @@ from marksweep.core.plan import PlanBuilder
 from marksweep.core.strategy import Proposal
 from marksweep.dialects import validate
 from marksweep.errors import NotFound, Refused
+from marksweep.following import Follower
 from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import NeutralForm
 from marksweep.heaps.stash_search import Recalled, recalled
@@ -86,10 +87,11 @@ class SessionHistory:
         return message
 
     def take_back(self, message: Message) -> None:
-        """Remove a message if it is the last one."""
+        """Remove a message if it is the last one, also what a collection kept of it."""
         messages = self.messages
         if messages and messages[-1].message_id == message.message_id:
-            self.heap.drop_from(self.heap.live()[message.message_id].position)
+            position = self.heap.live()[message.message_id].position
+            Follower(self.heap, self._collector, self._store).rewind_to(position, utc_now())
             self._count_turns()
 
     def collect(self, returned: Sequence[Message], result: GCResult, config: GCConfig) -> Plan:
