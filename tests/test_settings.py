@@ -364,3 +364,8 @@ def test_the_conversation_is_set_up_by_name_and_checked(tmp_path: Path) -> None:
         path.write_text(f"[conversation]\n{wrong}\n")
         with pytest.raises(BadInput, match=expected):
             load_settings(tmp_path, environment={})
+
+
+def test_a_project_that_cannot_be_examined_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read: File name too long"):
+        load_settings(tmp_path / ("a" * 300), environment={})

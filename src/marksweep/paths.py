@@ -47,6 +47,14 @@ def expanded(path: str | Path) -> Path:
         ) from None
 
 
+def is_folder(path: str | Path) -> bool:
+    """Return whether this is a folder; False also if that cannot be found out.
+
+    Whoever opens the path then explains why it cannot be used.
+    """
+    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises without permission
+
+
 def read_config(path: Path) -> object:
     """Read a TOML or JSON file that a person wrote; BadInput says why it cannot be read."""
     try:

@@ -218,6 +218,19 @@ def test_a_root_that_vanished_is_garbage_after_the_grace_period(disk: Disk) -> N
     assert root.gone_since == disk.clock() - timedelta(days=8)
 
 
+def test_a_root_that_cannot_be_examined_is_not_gone(disk: Disk) -> None:
+    (disk.folder / "mount").mkdir()
+    (disk.folder / "shop").rename(disk.folder / "mount/shop")
+    disk.index("mount/shop")
+    shutil.rmtree(disk.folder / "mount")
+    (disk.folder / "mount").symlink_to("mount")
+    assert disk.stale() == set()
+    disk.clock.wait(days=30)
+    assert disk.stale() == set(), "a path that fails may work again"
+    (root,) = disk.memory.roots(workspace_id=WORKSPACE)
+    assert root.there
+
+
 def test_a_root_that_was_back_in_between_gets_a_new_grace_period(disk: Disk) -> None:
     disk.index("shop")
     away = disk.folder / "away"

@@ -129,3 +129,9 @@ def test_a_path_in_a_location_is_taken_from_a_folder(
     monkeypatch.setenv("HOME", "/home/ada")
     assert within(Path("/p"), where) == taken
     assert within(Path("/q"), taken) == taken
+
+
+@pytest.mark.parametrize("where", ["{}.db", "{}", "{}.json", "json:{}"])
+def test_a_path_that_cannot_be_examined_is_a_store_error(where: str) -> None:
+    with pytest.raises(StoreError, match="choose a shorter one"):
+        open_store(where.format("a" * 300))

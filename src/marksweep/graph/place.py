@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from marksweep.paths import is_folder
 from marksweep.settings import Settings
 from marksweep.settings.layers import FOLDER
 from marksweep.stores.location import BACKUPS, graph_location, within
@@ -33,7 +34,7 @@ def place_of(settings: Settings, project: str | Path = ".") -> ProjectPaths:
     beside = folder / FOLDER
     if not split_scheme(where)[0]:
         file = Path(where)
-        beside = file.parent if file.suffix and not file.is_dir() else file
+        beside = file.parent if file.suffix and not is_folder(file) else file
     graph = within(folder, settings.memory.location) or str(beside)
     database = None if split_scheme(graph)[0] else graph_location(graph).path
     return ProjectPaths(where, graph, (database.parent if database else beside) / BACKUPS)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import stat
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -56,7 +57,7 @@ def roots_of(rows: Iterable[MemoryRow], gone: Mapping[str, datetime]) -> tuple[R
             pinned=sum(bool(row.pinned) for row in rows),
             first_indexed_at=min(row.created_at for row in rows),
             last_seen_at=_last_seen(rows),
-            there=Path(_path(rows[0])).is_dir(),
+            there=_is_there(rows),
             gone_since=gone.get(name),
         )
         for name, rows in sorted(by_name.items())
@@ -101,7 +102,7 @@ def gone_since(
         last = noted.get(name)
         is_noted = last and last.event is Event.VANISHED and last.at >= _last_seen(found)
         since = last.at if last and is_noted else now
-        is_gone = not Path(_path(found[0])).is_dir()
+        is_gone = not _is_there(found)
         if is_gone != bool(is_noted):
             event = Event.VANISHED if is_gone else Event.RETURNED
             collector.record(event, now=now, segments=(name,))
@@ -120,6 +121,16 @@ def lost_roots(
         for name, since in gone.items()
         if now - since > grace
     }
+
+
+def _is_there(rows: Sequence[MemoryRow]) -> bool:
+    """Return whether the folder of a root exists; one that cannot be examined may exist."""
+    try:
+        return stat.S_ISDIR(Path(_path(rows[0])).stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
 
 
 def _by_name(rows: Iterable[MemoryRow]) -> dict[str, list[MemoryRow]]:

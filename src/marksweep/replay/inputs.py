@@ -21,6 +21,7 @@ from marksweep.dialects.base import NO_JSON, Json, parsed
 from marksweep.dialects.history import History
 from marksweep.dialects.transcripts import unpacked
 from marksweep.errors import BadInput, MarksweepError
+from marksweep.paths import is_folder
 from marksweep.replay.guards import is_message, is_paired
 from marksweep.replay.records import CHAT, Conversation, Trajectory, Wire
 
@@ -130,7 +131,7 @@ def _matches(name: str) -> list[str]:
 
 def _files(path: Path) -> list[Path]:
     """List the transcripts in a folder, and the folders in it that cannot be listed."""
-    if not os.path.isdir(path):  # noqa: PTH112 - unlike Path's, it takes what is not ours for none
+    if not is_folder(path):
         return [path]
     closed: list[OSError] = []
     found = [

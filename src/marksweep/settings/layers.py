@@ -125,7 +125,12 @@ def _read(text: str, key: str) -> object:
 
 def _from_file(folder: Path) -> Layer:
     """Read the settings file, if there is one."""
-    there = [path for name in FILES if (path := folder / name).exists()]
+    try:
+        there = [path for name in FILES if (path := folder / name).exists()]
+    except OSError as error:
+        raise BadInput(
+            f"{error.filename} cannot be read: {error.strerror}. Check its permissions."
+        ) from error
     if not there:
         return {}
     if len(there) > 1:

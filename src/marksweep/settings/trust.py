@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from marksweep.errors import BadInput, NotTrusted
-from marksweep.paths import expanded, read_config
+from marksweep.paths import expanded, is_folder, read_config
 from marksweep.stores.files import (
     PROJECT_FOLDER,
     USERS_OWN,
@@ -137,7 +137,7 @@ def _target(root: Path, location: str) -> str:
     if path is None:
         return "" if _LOOPBACK.fullmatch(location) or location == "memory:" else location
     whole = root / expanded(path)
-    is_file = bool(whole.suffix) and not whole.is_dir()
+    is_file = bool(whole.suffix) and not is_folder(whole)
     folder, main = (whole.parent, whole) if is_file else (whole, Path(JSON_FILE))
     is_ours = folder.name == PROJECT_FOLDER or split_scheme(location)[0] == "falkordb"
     names = ("",) if is_ours else (main.stem, STORE_FILE, GRAPH_FILE, BACKUPS)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from marksweep.errors import BadInput, UnknownName
-from marksweep.paths import expanded
+from marksweep.paths import expanded, is_folder
 from marksweep.urls import split_scheme
 
 STORE_FILE = "marksweep.db"
@@ -144,7 +144,7 @@ def _read(where: str | Path, refusal: str) -> tuple[str, str]:
 
 
 def _by_ending(path: Path) -> Location:
-    if path.is_dir() or not path.suffix:
+    if is_folder(path) or not path.suffix:
         return Location(Engine.SQLITE, path / STORE_FILE)
     if path.suffix in (".db", ".sqlite", ".sqlite3"):
         return Location(Engine.SQLITE, path)

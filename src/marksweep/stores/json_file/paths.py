@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from marksweep.paths import is_folder
 from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.stores.location import JSON_FILE
 
@@ -20,7 +21,7 @@ class StorePaths:
     """The files of one store."""
 
     def __init__(self, path: Path) -> None:
-        in_folder = path.is_dir() or not path.suffix
+        in_folder = is_folder(path) or not path.suffix
         self.main = path / JSON_FILE if in_folder else path
         self.folder = self.main.parent
 
