@@ -207,6 +207,20 @@ def test_each_question_has_its_direction(shop: KnowledgeGraph) -> None:
     assert ask("nobody", "callers") == []
 
 
+def test_an_answer_without_links_says_what_may_be_wrong_with_the_question(
+    shop: KnowledgeGraph,
+) -> None:
+    assert str(shop.call_graph("visitt")) == (
+        "No callers of visitt are known. It is not defined in indexed code, either. Check the "
+        "name, or index the codebase first."
+    )
+    assert str(shop.call_graph("shop/front.py", Ask.IMPORTERS)) == (
+        "No importers of shop/front.py are known. Name a module as imports write it, such as "
+        "shop.door, not its file, or index the codebase first."
+    )
+    assert "are known.\n" in f"{shop.call_graph('visit', Ask.SUBCLASSES)}\n"
+
+
 def test_an_impact_goes_on_until_nothing_new_is_reached_or_the_depth_is(
     shop: KnowledgeGraph,
 ) -> None:

@@ -87,10 +87,18 @@ class Linked(msgspec.Struct, frozen=True):
             step = f"{one.depth} " if self.ask is Ask.IMPACT else ""
             yield f"{step}{link.source} {link.relation} {link.target} {link.file}:{lines}"
         if not self.links:
-            known = "" if self.definitions else " It is not defined in indexed code, either."
-            yield f"No {self.ask} of {self.name} are known.{known}"
+            yield f"No {self.ask} of {self.name} are known.{self._advice()}"
         if not self.complete:
             yield "There are more; raise limit, or ask about one of these."
+
+    def _advice(self) -> str:
+        """Say what may be wrong with a question that has no answer."""
+        index = "or index the codebase first."
+        if self.ask is Ask.IMPORTERS:
+            return f" Name a module as imports write it, such as shop.door, not its file, {index}"
+        if self.definitions:
+            return ""
+        return f" It is not defined in indexed code, either. Check the name, {index}"
 
 
 def linked(
