@@ -462,21 +462,31 @@ def test_a_killed_client_loses_nothing_and_leaves_nothing_running_for_long(tmp_p
     assert not alive(pid)
 
 
-def test_an_embedded_server_that_was_killed_comes_back_with_its_data(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_embedded_server_that_was_killed_comes_back_with_its_data(tmp_path: Path) -> None:
     store = FalkorGraphStore.embedded(tmp_path)
+    other = use(tmp_path, "two")
     store.put("w", [note("w", "one")])
     os.kill(server_pid(tmp_path), signal.SIGKILL)
-    with monkeypatch.context() as impatient:
-        impatient.setattr(store.db, "_patience_seconds", 0.1)
-        with pytest.raises(StoreError, match=r"log says why\. Open"):
-            store.counts("w")
-    server = EmbeddedServer(tmp_path)
-    time.sleep(0.1)
-    server.open()
-    assert shape(store, "w") == (1, 1, 0, 0, 0)
-    server.close()
+    assert shape(store, "w") == (2, 2, 0, 0, 0)
+    store.put("w", [note("w", "three")])
+    pid = server_pid(tmp_path)
+    leave(other)
+    assert alive(pid)
+    store.close()
+    assert not alive(pid)
+
+
+def test_an_embedded_server_whose_folder_is_gone_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "graph"
+    store = FalkorGraphStore.embedded(folder)
+    os.kill(server_pid(folder), signal.SIGKILL)
+    folder.rename(tmp_path / "elsewhere")
+    monkeypatch.setattr(store.db, "_patience_seconds", 0.1)
+    with pytest.raises(StoreError, match=r"falkordb\.log says why"):
+        store.counts("w")
+    (tmp_path / "elsewhere").rename(folder)
     store.close()
 
 

@@ -98,8 +98,8 @@ class FalkorGraphStore:
         server.open()
         store = cls(server.url)
         store._server = server
-        log = server.directory / "falkordb.log"
-        store.db.advice = f"its server has ended, and {log} says why. Open the memory again"
+        store.db.revive = server.revive
+        store.db.advice = f"{server.directory / 'falkordb.log'} says why"
         return store
 
     def workspaces(self) -> tuple[str, ...]:

@@ -79,6 +79,8 @@ class Connection:
         self.prefix = prefix
         self.advice = "start the server or correct the URL"
         """What to do if the server does not answer."""
+        self.revive: Callable[[], None] = lambda: None
+        """Starts a server that has ended, if it is ours to start."""
         self._patience_seconds = patience_seconds
         self._server: FalkorDB | None = None
         self._connecting = threading.Lock()
@@ -253,6 +255,8 @@ class Connection:
                         f"no FalkorDB answers at {self.url}: {error}. Tried for "
                         f"{self._patience_seconds:g} s; {self.advice}."
                     ) from error
+                with suppress(OSError):  # its folder may be gone
+                    self.revive()
                 time.sleep(delay)
                 delay = min(2 * delay, LONGEST_DELAY)
             except redis_errors.ResponseError as error:

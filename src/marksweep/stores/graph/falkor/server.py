@@ -2,9 +2,9 @@
 
 The first process to open the directory starts the server, the last to close it stops it. Users hold
 file locks, which the kernel releases when a process dies, so a killed process leaves at most a
-running server, which the next user stops on closing. The server itself holds such a lock, so there
-is never a second one on the same files. Every write is on disk before it is acknowledged, so the
-server may be killed at any time.
+running server, which the next user stops on closing. A server that ends while it is in use is
+started again. It holds such a lock itself, so there is never a second one on the same files. Every
+write is on disk before it is acknowledged, so the server may be killed at any time.
 """
 
 from __future__ import annotations
@@ -85,6 +85,12 @@ class EmbeddedServer:
             self._using = open_new(self._mark)
             fcntl.flock(self._using, fcntl.LOCK_EX)
             if not _answers(self.socket_path):
+                self._start()
+
+    def revive(self) -> None:
+        """Start the server again if it ended while it is in use."""
+        with self._alone():
+            if self._using is not None and not self._lives():
                 self._start()
 
     def close(self) -> None:
