@@ -109,6 +109,14 @@ class RememberContract(OnStore):
         assert found(store, "w", "split") == []
         assert shape(store, "w") == (0, 0, 0, 0, 0)
 
+    def test_a_copy_over_a_memory_leaves_nothing_of_what_it_had(self, store: GraphStore) -> None:
+        source = file("w", "a.py", {"parse": ["split"]})
+        twin = file("w", "a.py", {"parse": ["split"]}, repository="/worktree")
+        before = file("w", "a.py", {"old": ["gone"]}, repository="/worktree")
+        store.put("w", [source, before])
+        store.copy("w", [Copy(source.memory.memory_id, twin.memory)])
+        assert shape(store, "w") == (2, 2, 2, 4, 2)
+
     def test_a_changed_file_loses_its_vanished_symbols(self, store: GraphStore) -> None:
         store.put("w", [file("w", "a.py", {"old": ["gone"], "kept": []})])
         store.put("w", [file("w", "a.py", {"kept": []})])

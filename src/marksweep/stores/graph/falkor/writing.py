@@ -82,6 +82,7 @@ def copy(db: Connection, workspace_id: str, copies: Sequence[Copy]) -> tuple[str
         memory_id = plain(memory.memory_id)
         copied[memory_id] = [[str(r[0]), n, memory_id] for r, n in zip(found, names, strict=True)]
     pairs = {"rows": [pair for one in copied.values() for pair in one]}
+    let_go = db.read(workspace_id, cypher.MENTIONED_BY, ids=list(copied))
     steps: list[Step] = [
         (cypher.DROP_CHUNKS_OF, {"ids": list(copied)}),
         (cypher.DROP_RELATIONS_OF, {"ids": list(copied)}),
@@ -92,6 +93,7 @@ def copy(db: Connection, workspace_id: str, copies: Sequence[Copy]) -> tuple[str
             cypher.COPY_RELATIONS,
             {"rows": [[source, plain(memory.memory_id)] for source, memory in wanted]},
         ),
+        (cypher.DROP_UNMENTIONED, {"ids": [row[0] for row in let_go]}),
     ]
     made = db.write(workspace_id, *steps)[3] if wanted else []
     there = {str(row[0]) for row in made}
