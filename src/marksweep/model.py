@@ -182,7 +182,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
         elif self.last_touched_at.tzinfo is None:
             put(self, "last_touched_at", self.last_touched_at.replace(tzinfo=UTC))
         if type(self.tags) is not tuple:
-            put(self, "tags", tuple(_in_fixed_order("tags", self.tags)))
+            put(self, "tags", listed("tags", self.tags))
         if self.references and not (
             type(self.references) is tuple and type(self.references[0]) is Reference
         ):
@@ -205,15 +205,18 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
 def _references(given: Iterable[Reference | str]) -> tuple[Reference, ...]:
     return tuple(
         item if isinstance(item, Reference) else Reference(str(item))
-        for item in _in_fixed_order("references", given)
+        for item in listed("references", given)
     )
 
 
-def _in_fixed_order(name: str, given: Iterable[T]) -> Iterable[T]:
-    """Sort a set, which has no order: same input, same output."""
+def listed(name: str, given: Iterable[T]) -> tuple[T, ...]:
+    """Take a list; BadInput if it is one text, whose letters would be its items.
+
+    A set, which has no order, is sorted: same input, same output.
+    """
     if isinstance(given, str):
         raise BadInput(f"{name} is {given!r}; expected a list of texts.")
-    return sorted(given, key=str) if isinstance(given, set | frozenset) else given
+    return tuple(sorted(given, key=str) if isinstance(given, set | frozenset) else given)
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -290,3 +290,27 @@ def test_what_was_done_is_written_for_people_and_models(session: Session) -> Non
     assert str(gone) == f"Forgotten: {old.memory_id}\nNot: nobody: nothing has this id"
     assert str(memory.restore([old.memory_id])) == f"Restored: {old.memory_id}"
     assert str(memory.forget(["nobody"])).startswith("Forgotten: nothing\n")
+
+
+def test_one_text_is_not_taken_for_a_list_of_its_letters(session: Session) -> None:
+    memory, agent = session.graph, session.memory
+    note = memory.add_memory("Ada owns the parser", tags={"people", "code"})  # type: ignore[arg-type]
+    assert note.tags == ("code", "people")
+    one = note.memory_id
+    calls: list[tuple[str, Callable[[], object]]] = [
+        ("tags", lambda: memory.add_memory("Ada", tags="people")),
+        ("replaces", lambda: memory.add_memory("Ada", replaces=one)),
+        ("memory_ids", lambda: memory.pin(one, by="me")),
+        ("memory_ids", lambda: memory.unpin(one)),
+        ("memory_ids", lambda: memory.read_memory(one)),
+        ("memory_ids", lambda: memory.forget(one, everywhere=True)),
+        ("memory_ids", lambda: memory.restore(memory_ids=one)),
+        ("replaces", lambda: agent.remember("Ada", replaces=one)),
+        ("tags", lambda: agent.recall("Ada", tags="people")),
+        ("ids", lambda: agent.forget(one)),
+        ("ids", lambda: agent.erase(one)),
+        ("ids", lambda: agent.restore(one)),
+    ]
+    for name, call in calls:
+        with pytest.raises(BadInput, match=f"{name} is '.*'; expected a list of texts"):
+            call()

@@ -17,6 +17,7 @@ from marksweep.errors import BadInput, NotFound, member
 from marksweep.graph.erasure import Forgotten
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.notes import known_note, time_to_live
+from marksweep.model import listed
 from marksweep.search.ranking import Asked, Match, fields, held, ranked, score, weighed
 from marksweep.search.words import stems
 from marksweep.segments import Segments
@@ -155,7 +156,7 @@ class AgentMemory:
         30d, is no longer recalled after that time, and a prune of `expired` deletes it.
         """
         life = time_to_live(ttl)
-        replaces = self._named(replaces)
+        replaces = self._named(listed("replaces", replaces))
         graph, now = self._memory.graph, self._memory.now()
         before, _ = known_note(graph, self._workspace, AGENT, text, now)
         alike = self._alike(text)
@@ -212,7 +213,7 @@ class AgentMemory:
         places = Where.named(where)
         newest = wanted.casefold() in NEWEST
         graph = GraphQuery(
-            tags=tuple(tags),
+            tags=listed("tags", tags),
             path=path or None,
             as_of=as_of,
             sources=_sources(places, newest=newest),
@@ -298,7 +299,7 @@ class AgentMemory:
 
         What is pinned stays. `latest` is the newest note.
         """
-        wanted = self._named(ids)
+        wanted = self._named(listed("ids", ids))
         memories, live, left = [], [], []
         known = {r.memory.memory_id for r in self._memory.graph.fetch(self._workspace, wanted)}
         for each in dict.fromkeys(wanted):
@@ -326,13 +327,15 @@ class AgentMemory:
 
     def erase(self, ids: Sequence[str]) -> Forgotten:
         """Erase notes and files permanently, pinned ones too, in every copy that can be reached."""
-        return self._memory.forget(self._named(ids), workspace_id=self._workspace, everywhere=True)
+        return self._memory.forget(
+            self._named(listed("ids", ids)), workspace_id=self._workspace, everywhere=True
+        )
 
     def restore(self, ids: Sequence[str]) -> ForgetResult:
         """Restore what was forgotten, pruned or swept: by id, by plan, or the latest deletion."""
         done: list[str] = []
         left: list[str] = []
-        for each in dict.fromkeys(ids):
+        for each in dict.fromkeys(listed("ids", ids)):
             try:
                 done += self._taken_back(each)
             except NotFound as missing:

@@ -54,7 +54,7 @@ from marksweep.heaps.graph import (
     ref,
     without,
 )
-from marksweep.model import Action, Entry, Event, Plan, Report, utc_now
+from marksweep.model import Action, Entry, Event, Plan, Report, listed, utc_now
 from marksweep.settings import Settings, load_settings
 from marksweep.stores.base import DEFAULT_WORKSPACE, Store
 from marksweep.stores.graph import nouns
@@ -159,6 +159,7 @@ class KnowledgeGraph:
         valid now: searches find them only as of earlier times. A text that was valid once and is
         remembered again becomes a new memory, so that its earlier times stay known.
         """
+        tags, replaces = listed("tags", tags), listed("replaces", replaces)
         check_replaceable(self.graph, workspace_id, replaces)
         known, memory_id = known_note(self.graph, workspace_id, source, text, self.now())
         record = note_record(
@@ -172,7 +173,7 @@ class KnowledgeGraph:
             pinned_by=pinned_by,
             memory_id=memory_id,
         )
-        self.graph.put(workspace_id, [msgspec.structs.replace(record, replaces=tuple(replaces))])
+        self.graph.put(workspace_id, [msgspec.structs.replace(record, replaces=replaces)])
         return record.memory
 
     def search_memory(
@@ -209,15 +210,15 @@ class KnowledgeGraph:
         self, memory_ids: Sequence[str], *, by: str, workspace_id: str = DEFAULT_WORKSPACE
     ) -> int:
         """Protect memories from every collection; record who did it and why."""
-        return self.graph.pin(workspace_id, memory_ids, by)
+        return self.graph.pin(workspace_id, listed("memory_ids", memory_ids), by)
 
     def unpin(self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE) -> int:
         """Remove the protection."""
-        return self.graph.unpin(workspace_id, memory_ids)
+        return self.graph.unpin(workspace_id, listed("memory_ids", memory_ids))
 
     def touch(self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE) -> int:
         """Record that memories were read: that protects them for a while."""
-        return self.graph.touch(workspace_id, memory_ids, self.now())
+        return self.graph.touch(workspace_id, listed("memory_ids", memory_ids), self.now())
 
     def heap(
         self, workspace_id: str, backup: Callable[[Nodes, datetime], object] | None = None
@@ -250,12 +251,13 @@ class KnowledgeGraph:
         Everywhere means the graph, the stash and our backups, and every time a note's text was
         valid; the answer says what could not be reached.
         """
+        memory_ids = listed("memory_ids", memory_ids)
         now = self.now()
         heap = self.heap(workspace_id)
         collector = self._collector(heap)
         if not everywhere:
             return hide(self.graph, heap, collector, memory_ids, now)
-        notes = self.graph.find(workspace_id, Nodes(tuple(memory_ids)))
+        notes = self.graph.find(workspace_id, Nodes(memory_ids))
         lives = [
             each.memory_id
             for note in notes
@@ -454,7 +456,7 @@ class KnowledgeGraph:
         """Restore what a plan deleted, or some memories with what they hold."""
         if plan_id:
             return self.undo(plan_id, workspace_id=workspace_id)
-        names = [ref(Kind.MEMORY, each) for each in memory_ids]
+        names = [ref(Kind.MEMORY, each) for each in listed("memory_ids", memory_ids)]
         return nodes_of(self.collector(workspace_id).restore(names, now=self.now()))
 
     def purge(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> pruning.Purged:
