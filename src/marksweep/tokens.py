@@ -333,6 +333,9 @@ MEDIA = {
     "document": "application/*",
     "input_file": "application/*",
     "file": "application/*",
+    "audio": "audio/*",
+    "input_audio": "audio/*",
+    "video": "video/*",
 }
 """Blocks in results that are not text, and what they are."""
 

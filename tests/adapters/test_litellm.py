@@ -208,11 +208,12 @@ class TestLiteLLM(AdapterContract):
             "input": "hello",
         }
 
-    def test_a_request_that_continues_a_stored_one_passes_unchanged(self) -> None:
+    @pytest.mark.parametrize("name", ["previous_response_id", "conversation"])
+    def test_a_request_that_continues_a_stored_one_passes_unchanged(self, name: str) -> None:
         hook = MarksweepHook(100)
-        given = {"input": render_script(work(), "openai_responses"), "previous_response_id": "r"}
+        given = {"input": render_script(work(), "openai_responses"), name: "r"}
         assert hook.fit(given, "responses") is given
-        assert hook.fit({**given, "previous_response_id": None}, "responses") != given
+        assert hook.fit({**given, name: None}, "responses") != given
 
     def test_percent_is_of_the_window_that_litellm_knows(self) -> None:
         known = litellm.model_cost["claude-sonnet-4-5"]["max_input_tokens"]

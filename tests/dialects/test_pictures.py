@@ -10,7 +10,7 @@ from marksweep import Conversation
 from marksweep.dialects import dialect_named, validate, written
 from marksweep.dialects.base import message_of
 from marksweep.heaps.forms import with_texts
-from marksweep.messages import outcomes_of, said_in
+from marksweep.messages import count_message, outcomes_of, said_in
 from marksweep.sections import left_out, shown
 from marksweep.tokens import IMAGE_TOKENS
 
@@ -70,6 +70,25 @@ def test_a_picture_stays_beside_a_text_that_is_shortened(name: str) -> None:
     assert said_in(shorter) == "a text"
     assert BYTES in str(shorter.raw)
     assert BYTES in str(message_of(dialect_named(name), shorter.raw, "m3").parts[0].raw)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "audio", "data": BYTES, "mimeType": "audio/wav"},
+        {"type": "input_audio", "input_audio": {"data": BYTES, "format": "wav"}},
+        {"type": "video", "base64": BYTES, "mime_type": "video/mp4"},
+    ],
+)
+def test_sound_and_film_are_not_counted_as_text_and_stay_beside_a_shortened_one(block: Any) -> None:
+    said = {"type": "text", "text": "a long text"}
+    given = {"role": "tool", "tool_call_id": "c", "content": [said, block]}
+    message = message_of(dialect_named("openai_chat"), given, "m3")
+    assert said_in(message) == "a long text"
+    assert count_message(message) < len(BYTES) / 20
+    shorter = with_texts(message, {0: "a text"})
+    assert shorter is not None
+    assert shorter.raw["content"] == [{"type": "text", "text": "a text"}, block]
 
 
 @pytest.mark.parametrize("name", RESULTS)

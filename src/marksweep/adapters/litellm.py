@@ -30,7 +30,7 @@ from marksweep.adapters.core import (
     missing,
 )
 from marksweep.dialects.base import Json
-from marksweep.dialects.history import LISTS
+from marksweep.dialects.history import LISTS, STORED
 from marksweep.errors import BadInput, in_a_line
 
 try:
@@ -114,7 +114,7 @@ class MarksweepHook(CustomLogger):
 
     def _fitted(self, adapter: Adapter, kwargs: dict[str, Any], kind: str) -> dict[str, Any]:
         dialect = DIALECTS.get(kind)
-        if dialect is None or kwargs.get("previous_response_id"):
+        if dialect is None or any(kwargs.get(name) for name in STORED):
             return kwargs
         field = LISTS[dialect]
         if field not in kwargs:

@@ -230,6 +230,9 @@ LISTS = {
 }
 """Where each provider's request keeps its messages."""
 
+STORED = ("previous_response_id", "conversation")
+"""Fields of requests whose history the provider stores; such requests are sent unchanged."""
+
 TRANSCRIPTS = ("claude_code", "codex")
 """Dialects whose lines hold messages of others."""
 

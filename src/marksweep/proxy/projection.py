@@ -18,7 +18,7 @@ from marksweep.collector import Notify
 from marksweep.conversation import COVERAGE, Conversation
 from marksweep.dialects.base import parsed, spelled
 from marksweep.dialects.gemini import without_repeats
-from marksweep.dialects.history import LISTS
+from marksweep.dialects.history import LISTS, STORED
 from marksweep.errors import in_a_line
 from marksweep.fit import Fit, Fitted
 from marksweep.model import Plan, Report, utc_now
@@ -29,9 +29,6 @@ from marksweep.proxy.usage import Usage
 from marksweep.stores.base import Store
 from marksweep.strategies.registry import Choice
 from marksweep.telemetry import installed_watch
-
-UNTOUCHED = ("previous_response_id", "conversation")
-"""Fields of requests whose history the provider stores; such requests are sent unchanged."""
 
 SECONDS_PER_DAY = 86_400
 
@@ -142,7 +139,7 @@ class Projection:
         body, dialect = incoming.body, incoming.dialect
         request = parsed(body)
         field = LISTS[dialect]
-        if not isinstance(request, dict) or any(request.get(name) for name in UNTOUCHED):
+        if not isinstance(request, dict) or any(request.get(name) for name in STORED):
             return Outgoing(body)
         given = request.get(field)
         if not isinstance(given, list) or not given:
