@@ -46,6 +46,9 @@ replace = dataclasses.replace
 AT = "at"
 """The field of a value's block that holds the index of the part or item."""
 
+AGAIN = "\n\nFix the errors and try again."
+"""What pydantic-ai adds to every retry when it is sent."""
+
 
 class Place(NamedTuple):
     """Where a value comes from."""
@@ -154,13 +157,23 @@ def _request_part(part: Json) -> Json:
     if isinstance(part, UserPromptPart):
         return {"role": "user", "content": _items(part.content)}
     if isinstance(part, ToolReturnPart):
-        files = getattr(part, "files", None) or ()
-        said = part.model_response_str()
+        files, said = getattr(part, "files", None) or (), _said(part)
         return _result(part, _items([said, *files]) if files else said)
     if isinstance(part, RetryPromptPart):
-        said = part.model_response()
+        said = _said(part)
         return _result(part, said) if part.tool_name else {"role": "user", "content": said}
     return _locked(part.content if isinstance(part, SystemPromptPart) else str(part))
+
+
+def _said(part: Json) -> str:
+    """Return what a result or a retry says, without what is added to it when it is sent."""
+    if type(part) is ToolReturnPart:  # an error is sent as {"error": …}
+        part = replace(part, outcome="success")
+    if isinstance(part, ToolReturnPart):
+        return str(part.model_response_str())
+    if isinstance(part.content, str):
+        return part.content
+    return str(part.model_response()).removesuffix(AGAIN)
 
 
 def _result(part: Json, said: Json) -> Json:
