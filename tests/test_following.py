@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-from contextlib import closing
+from contextlib import closing, suppress
+from datetime import datetime
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -17,9 +19,9 @@ from marksweep.core.budget import Budget
 from marksweep.core.plan import plan_recall
 from marksweep.core.strategy import Proposal
 from marksweep.dialects import validate
-from marksweep.errors import BadInput, Refused, UnreadableWarning
+from marksweep.errors import BadInput, Refused, StoreBusy, UnreadableWarning
 from marksweep.following import Kept, Overlap, unmarked
-from marksweep.model import Action
+from marksweep.model import Action, utc_now
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.chosen import Chosen
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
@@ -368,6 +370,66 @@ def test_a_host_that_rewinds_to_before_a_recalled_note_takes_no_message_before_i
     while talk.latest():
         talk.undo()
     assert [message.raw for message in talk.history] == history[: -len(ended)]
+
+
+def test_a_host_that_rewinds_to_a_recalled_note_gets_the_same_again() -> None:
+    said = (Said("go"), Answered("done"), Said("and now?"), Answered("yes"), Said("thanks"))
+    history = render_script(Script(said), "openai_chat")
+    talk = Conversation(limit=10**6, dialect="openai_chat")
+    talk.follow(history)
+    note = talk._heap.note("what was said before", talk._heap.live()["m2"])
+    talk.collect(plan_recall(talk.context(), Proposal((), Action.RECALL, "asked for", note)))
+    host = sent(talk.follow(history))
+    talk.follow(host)
+    assert host[1] not in history
+    kept = talk.follow(host[:2])
+    assert talk.follow(host[:2]) == kept
+
+
+def test_a_message_that_was_dropped_and_is_sent_again_is_there_again() -> None:
+    talk = Conversation(limit=10**6, dialect="anthropic", strategy="truncate")
+    history = work(10)
+    talk.follow(history)
+    talk.collect(talk.plan(0))
+    question = {"role": "user", "content": "and now?"}
+    host = [*sent(talk.follow(history)), question]
+    talk.follow(host)
+    talk.drop_last()
+    assert sent(talk.follow(host))[-1] == question
+
+
+def test_an_undo_by_others_is_no_rewind_of_a_host_that_keeps_what_it_was_given() -> None:
+    talk = Conversation(limit=10**6, dialect="anthropic", strategy="truncate")
+    history = work(10)
+    talk.follow(history)
+    talk.collect(talk.plan(0))
+    host = sent(talk.follow(history))
+    assert len(host) < len(history)
+    talk.undo()
+    assert sent(talk.follow(host)) == history
+
+
+def test_two_that_follow_the_same_history_at_once_add_a_message_once() -> None:
+    store, history, meanwhile = MemoryStore(lock_timeout=0.0), work(3), list[Thread]()
+
+    def clock() -> datetime:
+        if meanwhile:
+            other = meanwhile.pop()
+            other.start()
+            other.join()
+        return utc_now()
+
+    def interfere() -> None:
+        with suppress(StoreBusy):
+            second.follow(history)
+
+    first = Conversation(limit=100_000, dialect="anthropic", store=store, clock=clock)
+    second = Conversation(limit=100_000, dialect="anthropic", store=store)
+    for talk in (first, second):
+        talk.follow(history[:-1])
+    meanwhile.append(Thread(target=interfere))
+    assert sent(first.follow(history)) == history
+    assert sent(second.follow(history)) == history
 
 
 @pytest.mark.parametrize("dialect", PROVIDERS)

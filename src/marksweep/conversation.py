@@ -219,7 +219,7 @@ class Conversation:
         messages from there on are removed. `keys` are the host's own names for its messages.
         The same history again gives the same messages, also after a restart. See `following`.
         """
-        with self._guard:
+        with self._guard, self._heap.lock():  # Else two processes could add the same messages.
             self._intake.learn_from(messages)
             values = listed(messages, self.dialect)
             if keys is not None and len(keys) != len(values):

@@ -122,8 +122,8 @@ class Follower:
         self._as_of = 0
         """Changes by others that `known` includes."""
         self._last: tuple[Sequence[Json], list[bytes]] = ((), [])
-        self._host: list[Link] = []
-        """What the host last had, if that is not the full history."""
+        self._host: tuple[list[Link], ...] = ()
+        """What the host last had, and what it was given to send then."""
         self._digested: dict[str, tuple[Message, bytes]] = {}
         """The digest of a live message, valid while it is the same object."""
 
@@ -165,13 +165,15 @@ class Follower:
         return [segment for segment in everything if was_said(segment)]
 
     def agreed(self, values: Sequence[Json], dialect: str) -> Agreed:
-        """Compare a host's list with the full history, what it had last, and what it was given."""
+        """Compare a host's list with the full history, what it had or got last, and what is live.
+
+        What is live may be new to the host: since it got its messages, others may have undone.
+        """
         self._heap.refresh()
         found = self._matched(values, self.links, dialect)
-        if found.position is not None and len(found.links) < len(values):
-            others = (
-                self._matched(values, known, dialect) for known in (self._host, self._given())
-            )
+        if len(found.links) < len(values):
+            candidates = (*self._host, self._live())
+            others = [self._matched(values, known, dialect) for known in candidates]
             found = max(found, *others, key=lambda each: len(each.links))
         return found
 
@@ -193,8 +195,8 @@ class Follower:
             return Agreed(links, None)
         return Agreed(links, max([following, *(k.position + 1 for k in known[:at])]))
 
-    def _given(self) -> list[Link]:
-        """All that is live: what the host was given to send."""
+    def _live(self) -> list[Link]:
+        """All that is live: what the host is given to send."""
         live = self._heap.index.live
         return [
             Link(self._digest(message), message.message_id, live[message.message_id].position)
@@ -247,6 +249,7 @@ class Follower:
                 self._collector.restore(swept, now=now)
             self._heap.drop_from(position)
         self.known = [link for link in self.links if link.position < position]
+        self._host = tuple([k for k in each if k.position < position] for each in self._host)
         self._digested.clear()
         return True
 
@@ -276,8 +279,7 @@ class Follower:
         index = {link.name: i for i, link in enumerate(links) if link is not None}
         digests = self._digests(values)
         self._last = ((), [])
-        had = [link for link in links if link is not None]
-        self._host = had if had != self.links else []
+        self._host = ([link for link in links if link is not None], self._live())
         out: list[Kept] = []
         asides = [i for i, link in enumerate(links) if link is None][::-1]
         for message in self._heap.messages():
