@@ -55,9 +55,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     "strategies/last_resort.py": laws("test_conversations_11*.py"),
     "strategies/coverage/": (
         "tests/strategies/coverage/test_coverage.py",
+        "tests/strategies/coverage/test_index.py",
         *laws("test_conversations_12*.py"),
     ),
-    "core/runs.py": laws("test_conversations_12*.py"),
+    "core/runs.py": (
+        *laws("test_conversations_1_*.py"),
+        *laws("test_conversations_12*.py"),
+        CONVERSATION,
+    ),
     "heaps/gaps.py": (CONVERSATION, *laws("test_conversations_12*.py")),
     "heaps/staying.py": (CONVERSATION, *laws("test_conversations_1*.py")),
     "heaps/conversation.py": (CONVERSATION, *laws("test_conversations_1*.py")),
@@ -65,6 +70,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/heaps/test_live_index.py",
         "tests/heaps/test_fingerprint.py",
         SEGMENTS,
+        CONVERSATION,
     ),
     "heaps/graph.py": GRAPH,
     "graph/": GRAPH,
@@ -107,6 +113,36 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = (
+    Mutant(
+        "coverage: what is there comes back again",
+        "strategies/coverage/index.py",
+        "+ share * self._own_worth(block)",
+        "+ self._own_worth(block)",
+    ),
+    Mutant(
+        "runs: a pinned line is replaced",
+        "core/runs.py",
+        "if is_line(segment) and context.may_yield((i,), Action.TRIM)",
+        "if is_line(segment)",
+    ),
+    Mutant(
+        "runs: the line of a scattered unit is where the unit begins",
+        "core/runs.py",
+        "line = msgspec.structs.replace(line, position=place)",
+        "pass",
+    ),
+    Mutant(
+        "live index: a note is before the message that it follows",
+        "heaps/live_index.py",
+        "segment.type in (GAP, RECALLED)",
+        "False",
+    ),
+    Mutant(
+        "staying: words beside results go with them",
+        "heaps/staying.py",
+        "        if segments[i].tokens <= left:\n",
+        "        if segments[i].tokens < 0:\n",
+    ),
     Mutant(
         "coverage: the agent's text may become a bare marker",
         "strategies/coverage/index.py",
