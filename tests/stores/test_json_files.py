@@ -388,6 +388,28 @@ def test_a_read_only_file_is_reported_and_nothing_is_changed(path: Path, store: 
     assert len(JsonStore(path).journal.read(DEFAULT_WORKSPACE)) == 1
 
 
+READ = """
+import sys
+from pathlib import Path
+from marksweep.errors import StoreError
+from marksweep.stores.json_file import JsonStore
+store = JsonStore(Path(sys.argv[1]))
+try:
+    store.segments.changes("default")
+    store.journal.read("default")
+except StoreError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("name", ["context.json", "context.journal.jsonl"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    reader = [sys.executable, "-c", READ, str(tmp_path / "context.json")]
+    done = subprocess.run(reader, capture_output=True, text=True, timeout=60, check=True)
+    assert "Not a regular file" in done.stdout
+
+
 def test_an_impossible_location_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="A part of the path is a file"):

@@ -96,6 +96,14 @@ def open_private(path: Path) -> BinaryIO:
         return path.open("r+b")
 
 
+def open_stored(path: Path) -> BinaryIO:
+    """Open a file for reading; OSError if it is a pipe, which would wait for a writer, or such."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return path.open("rb")
+
+
 def make_file(path: Path) -> None:
     """Create an empty private file; make an existing one private."""
     open_private(path).close()

@@ -21,6 +21,7 @@ from marksweep.stores.files import (
     Stamp,
     check_writable,
     open_private,
+    open_stored,
     replace_file,
     sync_folder,
     unusable,
@@ -53,7 +54,7 @@ Table = TypeVar("Table", LiveTable, StashTable)
 def _version(path: Path) -> Version | None:
     try:
         found = Stamp.of(path.stat())
-        with path.open("rb") as file:
+        with open_stored(path) as file:
             return found, file.read(_HEADER)
     except FileNotFoundError:
         return None
@@ -233,7 +234,7 @@ class JournalFile:
         """The line before the offset: a new file may have the inode of one before it."""
 
     def _read_on(self) -> None:
-        with self.path.open("rb") as file:
+        with open_stored(self.path) as file:
             found = os.fstat(file.fileno())
             file.seek(self._offset - len(self._last))
             if found.st_ino != self._inode or file.read(len(self._last)) != self._last:
