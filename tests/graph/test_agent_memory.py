@@ -250,6 +250,16 @@ def test_excerpts_keep_all_answers_within_the_bound(session: Session) -> None:
         session.memory.recall("needle", limit=0)
 
 
+def test_an_excerpt_of_one_long_line_has_the_words_of_the_question(session: Session) -> None:
+    rows = [f'{{"id": {n}, "name": "row {n}"}}' for n in range(2_000)]
+    rows[1_200] = '{"id": 1200, "name": "the zebra is here"}'
+    session.segments.write(", ".join(rows), segment_id="rows", type="log")
+    (found,) = session.memory.recall("zebra", tokens=200)
+    assert "the zebra is here" in found.text
+    assert found.cut
+    assert count(found.text) <= 200
+
+
 def test_a_long_note_is_one_match_and_hides_no_other(session: Session, clock: Clock) -> None:
     memory = session.memory
     short = memory.remember("The needle is sharp").memory_id

@@ -420,7 +420,7 @@ def _ranked(query: str, found: Sequence[Recalled], limit: int) -> list[Recalled]
 
 
 def _excerpt(found: Recalled, words: set[str], tokens: int) -> Recalled:
-    """Cut a text to the lines around those that match the most words."""
+    """Cut a text to the lines around those that match the most words; a long line, to a part."""
     if count(found.text) <= tokens:
         return found
     lines = found.text.split("\n")
@@ -437,6 +437,8 @@ def _excerpt(found: Recalled, words: set[str], tokens: int) -> Recalled:
             break
         first, last = min(first, chosen), max(last, chosen)
     text = "\n".join(lines[first : last + 1])
-    if count(text) > tokens:
-        text = text[: 3 * tokens]
+    if (needed := count(text)) > tokens:
+        size = max(1, len(text) * tokens // needed)
+        parts = (text[at : at + size] for at in range(0, len(text), size))
+        text = max(parts, key=lambda part: len(words.intersection(stems(part))))
     return msgspec.structs.replace(found, text=text.strip("\n"), cut=True)
