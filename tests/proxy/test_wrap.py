@@ -275,6 +275,67 @@ def test_the_proxy_forwards_to_the_base_url_that_a_client_had(tmp_path: Path) ->
         assert urls[-1].startswith("http://own"), name
 
 
+def test_codex_is_forwarded_to_the_base_url_in_its_configuration(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('openai_base_url = "http://own/v1"\n')
+    environment = {"CODEX_HOME": str(tmp_path), "OPENAI_API_KEY": "x"}
+    assert CLIENTS["codex"].upstreams(environment) == {"openai": "http://own/v1"}
+
+
+def test_opencode_is_forwarded_to_its_base_url_wherever_that_is_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def config(name: str) -> str:
+        options = {"options": {"baseURL": f"http://{name}/v1"}}
+        return json.dumps({"provider": {"anthropic": options, name: options}})
+
+    project = tmp_path / "project"
+    inner = project / "src" / "deep"
+    inner.mkdir(parents=True)
+    (project / ".git").mkdir()
+    (project / ".opencode").mkdir()
+    monkeypatch.chdir(inner)
+    environment = {"HOME": str(tmp_path)}
+    places = ["outside", "custom", "root", "src", "dot"]
+    files = [
+        tmp_path / "opencode.json",
+        tmp_path / "custom.json",
+        project / "opencode.json",
+        project / "src" / "opencode.jsonc",
+        project / ".opencode" / "opencode.json",
+    ]
+    for name, file in zip(places, files, strict=True):
+        file.write_text(config(name))
+        environment["OPENCODE_CONFIG"] = str(tmp_path / "custom.json")
+        found = CLIENTS["opencode"].upstreams(environment)
+        assert found["anthropic"] == (
+            "https://api.anthropic.com/v1" if name == "outside" else f"http://{name}/v1"
+        )
+    environment["OPENCODE_CONFIG_CONTENT"] = config("inline")
+    found = CLIENTS["opencode"].upstreams(environment)
+    assert found["anthropic"] == "http://inline/v1"
+    assert {"custom", "root", "src", "dot", "inline"} < set(found)
+    assert "outside" not in found
+
+
+@pytest.mark.parametrize("file", [".env", ".gemini/.env", "project/.env"])
+def test_gemini_is_not_sent_to_google_if_a_file_names_another_host(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "project" / "src"
+    inner.mkdir(parents=True)
+    (tmp_path / ".gemini").mkdir()
+    (tmp_path / "project" / ".git").mkdir()
+    monkeypatch.chdir(inner)
+    environment = {"HOME": str(tmp_path)}
+    (tmp_path / file).write_text("GEMINI_API_KEY=x\n# GOOGLE_GEMINI_BASE_URL=http://own\n")
+    assert "googleapis" in CLIENTS["gemini"].upstreams(environment)["gemini"]
+    (tmp_path / file).write_text("GEMINI_API_KEY=x\nGOOGLE_GEMINI_BASE_URL=http://own\n")
+    with pytest.raises(BadInput, match="Export it"):
+        CLIENTS["gemini"].upstreams(environment)
+    exported = {**environment, "GOOGLE_GEMINI_BASE_URL": "http://own"}
+    assert CLIENTS["gemini"].upstreams(exported) == {"gemini": "http://own"}
+
+
 def test_a_clients_folder_is_linked_except_for_the_file_that_differs(tmp_path: Path) -> None:
     real = tmp_path / ".gemini"
     (real / "commands").mkdir(parents=True)

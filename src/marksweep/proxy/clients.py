@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,11 @@ from marksweep.proxy.endpoints import PROVIDERS
 
 ANTHROPIC, GEMINI = PROVIDERS["anthropic"], PROVIDERS["gemini"]
 OPENAI = f"{PROVIDERS['openai']}/v1"
+
+GEMINI_URL = "GOOGLE_GEMINI_BASE_URL"
+"""The variable with the base URL of Gemini CLI."""
+
+_GEMINI_URL_SET = re.compile(rf"^\s*(?:export\s+)?{GEMINI_URL}\s*=\s*\S", re.MULTILINE)
 
 RECALL_TOOL = "mcp__marksweep__recall"
 """Name of the recall tool in Claude Code."""
@@ -123,31 +128,36 @@ def _claude(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Lau
 
 
 def _codex_upstreams(environment: Mapping[str, str]) -> Upstreams:
-    provider, found = _codex_provider(environment)
+    config = _codex_configuration(environment)
+    provider = _codex_provider(config)
     if not provider:
-        return {"openai": environment.get("OPENAI_BASE_URL") or OPENAI}
-    if not isinstance(found.get("base_url"), str):
+        own = config.get("openai_base_url") or environment.get("OPENAI_BASE_URL")
+        return {"openai": own or OPENAI}
+    url = config.get("model_providers", {}).get(provider, {}).get("base_url")
+    if not isinstance(url, str):
         raise BadInput(f"provider {provider!r} of Codex has no base_url, so it cannot be wrapped.")
-    return {"openai": found["base_url"]}
+    return {"openai": url}
 
 
-def _codex_provider(environment: Mapping[str, str]) -> tuple[str, dict[str, Json]]:
-    """Return the custom provider that Codex is set to, and its settings; empty: none."""
+def _codex_configuration(environment: Mapping[str, str]) -> dict[str, Json]:
     home = Path(environment.get("CODEX_HOME") or Path(environment.get("HOME", "~")) / ".codex")
     try:
-        config = tomllib.loads((home / "config.toml").read_text())
+        return tomllib.loads((home / "config.toml").read_text("utf-8"))
     except FileNotFoundError:
-        return "", {}
+        return {}
     except (OSError, ValueError) as error:
         raise BadInput(f"{home / 'config.toml'} cannot be read: {error}.") from error
+
+
+def _codex_provider(config: Mapping[str, Json]) -> str:
+    """Return the custom provider that Codex is set to; empty: none."""
     provider = config.get("model_provider", "")
-    found = config.get("model_providers", {}).get(provider, {})
-    return (provider, found) if provider and provider != "openai" else ("", {})
+    return "" if provider == "openai" else provider
 
 
 def _codex(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
     del upstreams
-    provider, _ = _codex_provider(place.environment)
+    provider = _codex_provider(_codex_configuration(place.environment))
     url = json.dumps(place.at("openai"))
     if provider:
         options = [f"model_providers.{provider}.base_url={url}"]
@@ -203,10 +213,7 @@ def _pi(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
 
 
 def _opencode(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
-    try:
-        config = json.loads(place.environment.get("OPENCODE_CONFIG_CONTENT") or "{}")
-    except ValueError as error:
-        raise BadInput(f"OPENCODE_CONFIG_CONTENT is not JSON: {error}.") from error
+    config = _opencode_content(place.environment)
     for name in upstreams:
         provider = config.setdefault("provider", {}).setdefault(name, {})
         provider.setdefault("options", {})["baseURL"] = place.at(name)
@@ -215,19 +222,64 @@ def _opencode(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> L
     return Launch(list(arguments), {"OPENCODE_CONFIG_CONTENT": json.dumps(config)})
 
 
+def _opencode_content(environment: Mapping[str, str]) -> dict[str, Json]:
+    """Return the configuration that opencode has in its environment."""
+    try:
+        config = json.loads(environment.get("OPENCODE_CONFIG_CONTENT") or "{}")
+    except ValueError as error:
+        raise BadInput(f"OPENCODE_CONFIG_CONTENT is not JSON: {error}.") from error
+    if not isinstance(config, dict):
+        raise BadInput(f"OPENCODE_CONFIG_CONTENT is {config!r}; expected an object.")
+    return config
+
+
 def _opencode_upstreams(environment: Mapping[str, str]) -> Upstreams:
     found = {"anthropic": f"{ANTHROPIC}/v1", "openai": OPENAI}
-    home = Path(environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~"), ".config"))
-    for folder in (home / "opencode", Path()):
-        for file in (folder / "opencode.json", folder / "opencode.jsonc"):
-            providers = _configuration(file).get("provider", {})
-            if not isinstance(providers, dict):
-                raise BadInput(f"provider of {file} is {providers!r}; expected an object.")
-            for name, provider in providers.items():
-                options = provider.get("options", {}) if isinstance(provider, dict) else {}
-                url = options.get("baseURL") if isinstance(options, dict) else None
-                found |= {name: url} if isinstance(url, str) else {}
+    configs = [(str(file), _configuration(file)) for file in _opencode_files(environment)]
+    for name, config in [*configs, ("OPENCODE_CONFIG_CONTENT", _opencode_content(environment))]:
+        providers = config.get("provider", {})
+        if not isinstance(providers, dict):
+            raise BadInput(f"provider of {name} is {providers!r}; expected an object.")
+        for provider, given in providers.items():
+            options = given.get("options", {}) if isinstance(given, dict) else {}
+            url = options.get("baseURL") if isinstance(options, dict) else None
+            found |= {provider: url} if isinstance(url, str) else {}
     return found
+
+
+def _opencode_files(environment: Mapping[str, str]) -> Iterator[Path]:
+    """Yield where opencode looks for its configuration; later files win."""
+    names = ("opencode.json", "opencode.jsonc")
+    home = Path(environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~"), ".config"))
+    yield from (home / "opencode" / name for name in names)
+    if own := environment.get("OPENCODE_CONFIG"):
+        yield Path(own)
+    folders = list(_project_folders())[::-1]
+    yield from (folder / name for folder in folders for name in names)
+    yield from (folder / ".opencode" / name for folder in folders for name in names)
+
+
+def _project_folders() -> Iterator[Path]:
+    """Yield the working directory and its parents, up to the root of its repository."""
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        yield folder
+        if (folder / ".git").exists():
+            return
+
+
+def _gemini_upstreams(environment: Mapping[str, str]) -> Upstreams:
+    """Read the base URL from the environment.
+
+    One in a `.env` is refused: it may be that of a folder which Gemini CLI does not trust, and
+    without it the key of another host would be sent to Google.
+    """
+    if url := environment.get(GEMINI_URL):
+        return {"gemini": url}
+    for folder in (*_project_folders(), Path(environment.get("HOME", "~"))):
+        for file in (folder / ".gemini" / ".env", folder / ".env"):
+            if file.is_file() and _GEMINI_URL_SET.search(file.read_text("utf-8", "replace")):
+                raise BadInput(f"{file} sets {GEMINI_URL}. Export it in the shell instead.")
+    return {"gemini": GEMINI}
 
 
 def _gemini(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
@@ -248,7 +300,7 @@ def _gemini(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Lau
     command, *rest = place.recall
     servers |= {"marksweep": {"command": command, "args": rest, "trust": True}}
     _written(folder.copy / folder.file, {**own, "mcpServers": servers})
-    variables = {"GOOGLE_GEMINI_BASE_URL": place.at("gemini"), "GEMINI_CLI_HOME": str(copy)}
+    variables = {GEMINI_URL: place.at("gemini"), "GEMINI_CLI_HOME": str(copy)}
     return Launch(list(arguments), variables, folder)
 
 
@@ -268,11 +320,7 @@ CLIENTS = {
     "codex": Client("codex", _codex_upstreams, _codex),
     "opencode": Client("opencode", _opencode_upstreams, _opencode),
     "pi": Client("pi", _pi_upstreams, _pi),
-    "gemini": Client(
-        "gemini",
-        _by_variables(("gemini", "GOOGLE_GEMINI_BASE_URL", GEMINI)),
-        _gemini,
-    ),
+    "gemini": Client("gemini", _gemini_upstreams, _gemini),
     "aider": Client(
         "aider",
         _by_variables(
