@@ -316,6 +316,8 @@ class TestCollect:
         entries = json.loads(run("journal", *where, "--json").output)
         assert [entry["event"] for entry in entries] == ["swept", "sweeping", "planned"]
         plan_id = entries[0]["plan_id"]
+        shown = run("journal", *where).output
+        assert shown.count("5 segments, ") == 3, "planned, begun and done"
         listed = json.loads(run("stash", "list", *where, "--json").output)
         assert len(listed) == 5
         first = listed[0]["segment"]["segment_id"]

@@ -229,6 +229,9 @@ def of_segments(entry: Entry) -> str:
     if entry.report is not None:
         swept = counted(entry.report.swept, "segment")
         return f"{swept}, {entry.report.tokens_freed:,} tokens"
+    if (plan := entry.plan) is not None:
+        names = [name for step in plan.steps for name in step.segments]
+        return f"{counted(names, 'segment')}, {plan.size_before - plan.size_after:,} tokens"
     return counted(entry.segments, "segment") if entry.segments else ""
 
 
