@@ -767,6 +767,26 @@ class TestBadInput:
         assert "No such command 'analize'. Did you mean 'analyze'?" in done.stderr
         assert "Did you mean" not in run("qqqq").stderr
 
+    @pytest.mark.parametrize("number", ["nan", "inf", "-1"])
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("serve", "--rate"),
+            ("serve", "--collect-every"),
+            ("proxy", "--keep-days"),
+            ("index", ".", "--max-shrink"),
+            ("replay", "x.jsonl", "--recall"),
+            ("replay", "x.jsonl", "--patience"),
+        ],
+        ids=" ".join,
+    )
+    def test_a_number_that_compares_with_nothing_is_in_no_range(
+        self, words: tuple[str, ...], number: str
+    ) -> None:
+        done = run(*words, number)
+        assert done.exit_code == 2
+        assert f"Invalid value for '{words[-1]}'" in done.stderr
+
     def test_a_store_where_no_file_can_be_created_is_not_said_to_have_been_there(
         self, tmp_path: Path
     ) -> None:

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -46,6 +47,17 @@ store_option = click.option(
 )
 workspace_option = click.option("--workspace", metavar="NAME", help="Default: the settings.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range. `nan` is in none, but compares as if it were in all."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """Read a number."""
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return found
 
 
 def options(*given: Callable[[Any], Any]) -> Callable[[F], F]:

@@ -19,6 +19,7 @@ from marksweep.cli import render
 from marksweep.cli.common import (
     NOTHING,
     CommandContext,
+    FiniteRange,
     errors,
     in_workspace,
     progress,
@@ -51,7 +52,7 @@ include_option = click.option(
 @include_option
 @click.option(
     "--max-shrink",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     default=MAX_SHRINK,
     show_default=True,
     help="Share of the files known so far that may be gone.",

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
+from marksweep.cli.common import FiniteRange, options, say, settings, store_option, tokens_in
 from marksweep.cli.common import command as make_command
-from marksweep.cli.common import options, say, settings, store_option, tokens_in
 from marksweep.errors import BadInput, MarksweepError
 from marksweep.proxy import KEEP_DAYS
+from marksweep.settings.checks import MAX_DAYS
 
 LIMIT = "100k"
 """Default limit in tokens: half of a common window."""
@@ -34,7 +35,7 @@ request_options = options(
         "--keep-days",
         default=KEEP_DAYS,
         show_default=True,
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(0, MAX_DAYS, min_open=True),
         help="Delete conversations without new messages for this long.",
     ),
 )

@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from marksweep.cli import INTERRUPTED, render, transcripts
-from marksweep.cli.common import command as make_command
 from marksweep.cli.common import (
+    FiniteRange,
     confirm,
     emit,
     errors,
@@ -27,6 +27,7 @@ from marksweep.cli.common import (
     price_options,
     progress,
 )
+from marksweep.cli.common import command as make_command
 from marksweep.errors import BadInput
 from marksweep.money import dollars, price_of
 from marksweep.replay import catalog
@@ -78,7 +79,7 @@ replay_options = options(
         "enough",
         default=WANTED_RECALL_PERCENT,
         show_default=True,
-        type=click.FloatRange(0, 100),
+        type=FiniteRange(0, 100),
         help="Percent of what is needed that the recommended setting should keep.",
     ),
     click.option("--html", type=click.Path(path_type=Path), help="Write a report for a browser."),
@@ -116,7 +117,7 @@ replay_options = options(
         "--patience",
         default=CALL_SECONDS,
         show_default=True,
-        type=click.FloatRange(0, min_open=True),
+        type=FiniteRange(0, min_open=True),
         help="Time limit for one call of your own plugin or strategy, in seconds.",
     ),
     click.option(

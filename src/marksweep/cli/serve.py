@@ -11,7 +11,9 @@ from pathlib import Path
 
 import click
 
+from marksweep.cli.common import FiniteRange
 from marksweep.errors import MarksweepError, UnknownName
+from marksweep.settings.checks import MAX_DAYS
 from marksweep.urls import redacted
 
 NAME = "marksweep"
@@ -47,11 +49,17 @@ ADDING = {"claude-code": "claude mcp add --scope project", "codex": "codex mcp a
     help='JSON that maps bearer tokens to workspaces: {"TOKEN": ["project"]}.',
 )
 @click.option("--allow-host", "hosts", multiple=True, help="A Host header to accept, with port.")
-@click.option("--rate", default=500.0, show_default=True, help="Requests a second per caller.")
+@click.option(
+    "--rate",
+    default=500.0,
+    show_default=True,
+    type=FiniteRange(0, min_open=True),
+    help="Requests a second per caller.",
+)
 @click.option(
     "--collect-every",
     metavar="HOURS",
-    type=click.FloatRange(0, min_open=False),
+    type=FiniteRange(0, 24 * MAX_DAYS),
     help="Collect the long-term memory automatically at this interval; 0: never.  "
     "[default: the settings]",
 )

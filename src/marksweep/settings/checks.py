@@ -13,10 +13,13 @@ from msgspec import Meta
 from marksweep.core.budget import MAX_LIMIT
 from marksweep.errors import BadInput
 
+MAX_DAYS = 36_500
+"""The longest time that can be set: a century."""
+
 Percent = Annotated[float, Meta(ge=0, le=100)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Hours = Annotated[float, Meta(ge=0, le=24 * 36_500)]
-Days = Annotated[float, Meta(gt=0, le=36_500)]
+Hours = Annotated[float, Meta(ge=0, le=24 * MAX_DAYS)]
+Days = Annotated[float, Meta(gt=0, le=MAX_DAYS)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
 Price = Annotated[float, Meta(ge=0, le=1e9)]
 Count = Annotated[int, Meta(ge=0, le=MAX_LIMIT)]
