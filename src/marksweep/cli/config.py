@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -77,15 +76,14 @@ class Trusted(msgspec.Struct, frozen=True):
 @click.option("--revoke", is_flag=True, help="Revoke what was agreed to for this project.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
-def trust(revoke: bool, yes: bool, as_json: bool) -> None:
+def trust(revoke: bool, yes: bool, as_json: bool) -> int:
     """Agree to where this project's files send your data.
 
     A store, a memory or a model that a file of the project puts on another host or outside the
     project is refused until you agree, once. The agreement is kept in your own configuration
     folder and holds for this project and exactly this place.
     """
-    if revoke:
-        agreements.revoke(Path())
+    is_done = agreements.revoke(Path()) if revoke else True
     claims = (*project_claims(), *plugin_claims())
     new = [claim for claim in claims if not agreements.is_agreed(claim)]
     if new and not revoke:
@@ -98,8 +96,7 @@ def trust(revoke: bool, yes: bool, as_json: bool) -> None:
         for claim in claims
     ]
     emit(found, _render(found), as_json=as_json)
-    if not all(each.agreed for each in found):
-        sys.exit(NOTHING)
+    return 0 if is_done else NOTHING
 
 
 def _render(found: Sequence[Trusted]) -> RenderableType:

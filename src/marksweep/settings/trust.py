@@ -112,10 +112,10 @@ def agree(claims: Iterable[Claim], now: datetime) -> None:
     _rewrite(lambda each: each.digest not in digests, fresh)
 
 
-def revoke(project: Path) -> None:
-    """Forget all agreements of a project."""
+def revoke(project: Path) -> bool:
+    """Forget all agreements of a project; return whether there were any."""
     root = str(project.resolve())
-    _rewrite(lambda each: each.project != root, [])
+    return _rewrite(lambda each: each.project != root, []) > 0
 
 
 def trust_file() -> Path:
@@ -166,13 +166,16 @@ def _agreements() -> list[Agreement]:
         ) from None
 
 
-def _rewrite(keeps: Callable[[Agreement], bool], fresh: list[Agreement]) -> None:
+def _rewrite(keeps: Callable[[Agreement], bool], fresh: list[Agreement]) -> int:
+    """Replace agreements; return how many are gone."""
     path = trust_file()
     try:
         make_folder(path.parent)
         with FileLock(path.with_name(f"{FILE}.lock")).held():
-            kept = [each for each in _agreements() if keeps(each)]
+            known = _agreements()
+            kept = [each for each in known if keeps(each)]
             content = msgspec.json.encode([*kept, *fresh])
             replace_file(path, msgspec.json.format(content, indent=2))
+            return len(known) - len(kept)
     except OSError as error:
         raise unusable(path, error) from error
