@@ -506,7 +506,9 @@ class TestBadInput:
             ({"text": 5}, r"'bad' cannot be kept: Expected `str`, got `int` - at `\$.text`"),
             ({"text": b"abc"}, r"'bad' cannot be kept: Expected `str`, got `bytes` - at `\$.text`"),
             ({"type": None}, r"Expected `str`, got `null` - at `\$.type`"),
-            ({"line_range": ("a", "b")}, r"Expected `int`, got `str` - at `\$.line_range"),
+            ({"line_range": ("a", "b")}, r"line_range is \('a', 'b'\); expected two line numbers"),
+            ({"line_range": (1, 2, 3)}, r"line_range is \(1, 2, 3\); expected two line numbers"),
+            ({"line_range": 7}, "line_range is 7; expected two line numbers"),
             ({"policy": "sturdy"}, r"Invalid enum value 'sturdy' - at `\$.policy`"),
             ({"tokens": -1}, r"tokens is -1 in segment 'bad'; expected a number from 0 to"),
             ({"tokens": 10**30}, r"tokens is 10+ in segment 'bad'; expected"),
@@ -519,6 +521,19 @@ class TestBadInput:
         with pytest.raises(BadInput, match=message):
             heap.add(segment("good"), segment("bad", **values))
         assert ids(heap) == []
+
+    def test_lines_are_two_numbers_in_either_order(self, heap: Segments) -> None:
+        with pytest.raises(BadInput, match=r"lines is \(1, 'x'\); expected two line numbers"):
+            heap.focus(file="a.py", lines=(1, "x"))  # type: ignore[arg-type]
+        heap.add(segment("a", file_path="a.py", line_range=(9, 1)), segment("b"))
+        heap.focus(file="a.py", lines=(7, 5))
+        assert "in the active lines 5-7 of a.py" in heap.why("a")
+        heap.collect(heap.plan(target_tokens=0))
+        assert ids(heap) == ["a"]
+
+    def test_what_is_not_live_cannot_be_named_in_a_plan(self, heap: Segments) -> None:
+        with pytest.raises(NotFound, match=r"not live: gone\. .* look in the stash"):
+            heap.plan_for(["gone"])
 
     def test_a_text_where_a_list_belongs_is_refused(self, heap: Segments) -> None:
         for name in ("tags", "references"):

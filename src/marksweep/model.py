@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
+from operator import index
 from typing import TypeVar
 
 import msgspec
@@ -187,8 +188,8 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
             type(self.references) is tuple and type(self.references[0]) is Reference
         ):
             put(self, "references", _references(self.references))
-        if self.line_range is not None and type(self.line_range) is not tuple:
-            put(self, "line_range", tuple(self.line_range))
+        if self.line_range is not None:
+            put(self, "line_range", in_line_order("line_range", self.line_range))
 
     @property
     def all_references(self) -> tuple[Reference, ...]:
@@ -200,6 +201,17 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
             return self.references
         named = (tag[len(REFERENCE_TAG) :] for tag in self.tags if tag.startswith(REFERENCE_TAG))
         return (*self.references, *(Reference(target) for target in named if target))
+
+
+def in_line_order(name: str, given: Iterable[int]) -> tuple[int, int]:
+    """Return the first and the last line of a range, whichever of them comes first."""
+    try:
+        first, last = map(index, given)
+    except (TypeError, ValueError):
+        raise BadInput(
+            f"{name} is {given!r}; expected two line numbers, such as (10, 20)."
+        ) from None
+    return min(first, last), max(first, last)
 
 
 def _references(given: Iterable[Reference | str]) -> tuple[Reference, ...]:

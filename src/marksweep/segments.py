@@ -48,6 +48,7 @@ from marksweep.model import (
     Report,
     Segment,
     Stashed,
+    in_line_order,
     utc_now,
 )
 from marksweep.settings import Settings
@@ -263,7 +264,7 @@ class Segments:
             now=now,
             task_id=task,
             active_file=file,
-            active_lines=lines,
+            active_lines=None if lines is None else in_line_order("lines", lines),
             breakpoints=frozenset(breakpoints),
             recent_decisions=timedelta(hours=roots.decision_hours),
             invariant_tags=frozenset(roots.invariant_tags),
@@ -310,7 +311,10 @@ class Segments:
         names = list(dict.fromkeys(segment_ids))
         unknown = [name for name in names if name not in live]
         if unknown:
-            raise NotFound(f"not live: {', '.join(unknown)}.")
+            raise NotFound(
+                f"not live: {', '.join(unknown)}. They were swept, or never added: look in the "
+                "stash, or check the ids."
+            )
         return self._plan_by_name(Chosen(names, self._scored(disposal).action), names)
 
     def kept_because(self, segment_ids: Sequence[str]) -> dict[str, str]:

@@ -550,3 +550,16 @@ def test_another_name_keeps_a_repository_when_its_folder_moves(
     root.rename(tmp_path / "elsewhere")
     report = index(store, tmp_path / "elsewhere", repository="shop")
     assert (report.files, report.unchanged) == (0, 1)
+
+
+@pytest.mark.parametrize("name", ["languages", "include"])
+def test_a_text_where_a_list_of_names_belongs_is_refused(
+    store: OpenStore, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(BadInput, match=f"{name} is 'python'; expected a list of names"):
+        index(store, tmp_path, **{name: "python"})
+
+
+def test_a_path_that_is_not_text_is_refused(store: OpenStore) -> None:
+    with pytest.raises(BadInput, match="a folder to index was expected"):
+        index(store, Path("\ud800"))

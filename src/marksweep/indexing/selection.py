@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from marksweep.errors import BadInput
 from marksweep.indexing.files import LeftOut, read_source
 from marksweep.indexing.languages import chosen, language_of
 from marksweep.indexing.left_out import (
@@ -54,6 +55,9 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         include: Collection[str] = (),
     ) -> Selection:
         """Make a selection from the words a caller uses."""
+        for name, given in (("languages", languages), ("include", include)):
+            if isinstance(given, str):
+                raise BadInput(f"{name} is {given!r}; expected a list of names.")
         return cls(
             languages=chosen(languages),
             include_tests=include_tests,

@@ -97,7 +97,10 @@ def resolved(root: Path) -> Path:
 
 def printable(path: str) -> str:
     """Write a path that may contain bytes that are not UTF-8."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    try:
+        return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # no path: surrogates that stand for no byte
+        return path.encode("utf-8", "backslashreplace").decode()
 
 
 class _Walker:

@@ -42,12 +42,10 @@ def shrunk(summary: Summary, conversation: str) -> Summary:
     """
     text = summary.text.encode(errors="replace").decode().strip()
     if not text:
-        raise Refused(
-            f"the summary by {summary.made_by} is empty. The conversation stays as it is."
-        )
+        raise Refused(f"the summary by {summary.made_by} is empty. The text stays as it is.")
     if len(text) >= len(conversation):
         raise Refused(
-            f"the summary by {summary.made_by} has {len(text)} characters, the conversation "
-            f"{len(conversation)}: it would not shrink. The conversation stays."
+            f"the summary by {summary.made_by} has {len(text)} characters, the text "
+            f"{len(conversation)}: it would not shrink. The text stays as it is."
         )
     return msgspec.structs.replace(summary, text=text)
