@@ -302,6 +302,13 @@ def test_usage_that_comes_late_is_compared_with_the_request_it_answers() -> None
     assert projection.outgoing(incoming[2]).is_changed
 
 
+ZEROS = (
+    b'{"type": "message_start", "message": {"usage": {"input_tokens": 0, '
+    b'"cache_read_input_tokens": 0, "output_tokens": 0}}}\n'
+)
+"""How the answer of a server begins that knows the usage only at the end."""
+
+
 @pytest.mark.parametrize(
     ("dialect", "answer", "usage"),
     [
@@ -319,6 +326,13 @@ def test_usage_that_comes_late_is_compared_with_the_request_it_answers() -> None
             Usage(9, 8),
         ),
         ("gemini", b'{"totalTokens": 31}', None),
+        ("anthropic", ZEROS + b'{"type": "message_delta", "usage": {"output_tokens": 5}}', None),
+        (
+            "anthropic",
+            ZEROS + b'{"type": "message_delta", "usage": '
+            b'{"input_tokens": 30, "cache_read_input_tokens": 900, "output_tokens": 5}}',
+            Usage(930, 900),
+        ),
     ],
 )
 def test_what_an_answer_does_not_report_is_not_zero(

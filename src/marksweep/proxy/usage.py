@@ -58,16 +58,26 @@ class UsageReader:
         if not self._dialect:
             return None
         data = self._start + self._end
-        cached = _CACHED.findall(data)
         if self._dialect == "anthropic":
-            fresh = _FRESH.search(data)
-            if fresh is None:
-                return None
-            written = _WRITTEN.search(data)
-            first = int(cached[0]) if cached else None
-            whole = int(fresh[1]) + (first or 0) + (int(written[1]) if written else 0)
-            return Usage(whole, first)
+            return _first_report(data)
+        cached = _CACHED.findall(data)
         counts = (_FRESH if self._dialect == "openai_responses" else _WHOLE).findall(data)
         if not counts or not int(counts[-1]):
             return None
         return Usage(int(counts[-1]), int(cached[-1]) if cached else None)
+
+
+def _first_report(data: bytes) -> Usage | None:
+    """Return what Anthropic reports: at the start of an answer, and at its end as a sum.
+
+    Servers that imitate it begin with zeros, as long as they know nothing.
+    """
+    before, *reports = data.split(b'"usage"')
+    for report in reports or [before]:
+        fresh, cached, written = (
+            int(found[1]) if (found := pattern.search(report)) else None
+            for pattern in (_FRESH, _CACHED, _WRITTEN)
+        )
+        if fresh is not None and (whole := fresh + (cached or 0) + (written or 0)):
+            return Usage(whole, cached)
+    return None
