@@ -148,6 +148,18 @@ class TestAnalyze:
         run("analyze", "chat.json")
         assert transcript.read_bytes() == before
 
+    def test_the_strategy_of_the_settings_is_shown_and_recommended(self, transcript: Path) -> None:
+        Path(".marksweep").mkdir()
+        Path(".marksweep/settings.toml").write_text(
+            "conversation.strategy = 'mask+truncate'\nconversation.options = {spare = 7}\n"
+        )
+        found = json.loads(run("analyze", "chat.json", "--limit", "2k", "--json").output)
+        assert found["closer"]["strategy"] == "mask+truncate"
+        (shown,) = (each for each in found["offers"] if each["strategy"] == "mask+truncate")
+        assert run(*shlex.split(found["recommended"])[1:]).exit_code == 0
+        again = json.loads(run("analyze", "chat.smaller.json", "--json").output)
+        assert again["tokens"] == shown["tokens_after"]
+
     def test_without_a_file_the_working_set_is_analyzed(self, tmp_path: Path) -> None:
         fill(tmp_path / "set.db")
         found = json.loads(run("analyze", "--store", "set.db", "--json").output)

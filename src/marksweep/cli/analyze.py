@@ -222,15 +222,18 @@ def analyse(
     target = Size.read(limit).of(talk.tokens)
     reading.land_at(target)
     is_large = talk.tokens > THOROUGH_TOKENS
-    compared = strategies or (QUICK if is_large else (*THOROUGH, *QUICK))
+    chosen = configured.conversation
+    default = chosen.strategy
+    usual = QUICK if is_large else (*THOROUGH, *QUICK, default)
+    compared = strategies or tuple(dict.fromkeys(usual))
     advance(0, len(compared) + 1, "dead weight")
     dead = dead_weight(talk.plan(0, QUICK_DEAD if is_large else DEAD))
     plans = {}
     for done, strategy in enumerate(compared, 1):
         advance(done, len(compared) + 1, strategy)
-        plans[strategy] = talk.plan(strategy=configured.conversation.named(strategy).choice())
+        how = chosen if strategy == default else chosen.named(strategy)
+        plans[strategy] = talk.plan(strategy=how.choice())
     tokens, ledger = talk.tokens, talk.ledger()
-    default = configured.conversation.strategy
     named = default if default in plans else compared[0]
     closer = _closer(named, plans[named], talk, paid)
     options = ["--limit", str(target)]
