@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from marksweep.errors import BadInput
 from marksweep.indexing.files import MAX_FILE_BYTES, MAX_FILE_LINES, Unfit, read_source
+from marksweep.indexing.ignore import POSIX_CLASSES
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Walk, walk
 from tests.indexing.trees import write
@@ -90,6 +91,47 @@ def test_two_stars_alone_ignore_files_with_names_of_any_length(tmp_path: Path) -
     assert paths(tmp_path) == ["bc"]
 
 
+def listed_by_git(root: Path) -> list[str]:
+    listed = subprocess.run(
+        ["git", "-c", "core.excludesFile=", "ls-files", "-z", "-o", "--exclude-standard"],
+        cwd=root,
+        check=True,
+        capture_output=True,
+    ).stdout
+    return sorted(listed.decode().split("\0")[:-1])
+
+
+def test_a_class_of_characters_holds_what_git_holds_in_it(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    for code in range(1, 128):
+        if chr(code) != "/":
+            write(tmp_path, f"x{chr(code)}")
+    for line in ("x[[:{}:]]", "x[![:{}:]]", "x[_[:{}:]0]", "x[:{}:]", "x\\[[:{}:]]"):
+        for name in POSIX_CLASSES:
+            write(tmp_path, ".gitignore", line.format(name))
+            assert paths(tmp_path) == listed_by_git(tmp_path), line.format(name)
+
+
+def test_a_pattern_that_python_may_read_differently_some_day_prints_no_warning() -> None:
+    lines = ["[[a]x", "[a&&b]", "[a||b]", "[[:nope:]]"]
+    code = f"from marksweep.indexing.ignore import Pattern\nfor each in {lines}: Pattern(each)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stderr == ""
+
+
+def test_what_a_repository_excludes_is_excluded_in_its_worktrees(tmp_path: Path) -> None:
+    main, other = tmp_path / "main", tmp_path / "other"
+    author = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    subprocess.run(["git", "init", "-q", str(main)], check=True)
+    commit = ["git", *author, "commit", "-q", "--allow-empty", "-m", "first"]
+    subprocess.run(commit, cwd=main, check=True)
+    subprocess.run(["git", "worktree", "add", "-q", str(other)], cwd=main, check=True)
+    write(main, ".git/info/exclude", "*.log\n")
+    write(other, "a.log")
+    write(other, "a.py")
+    assert [path for path in paths(other) if path != ".git"] == listed_by_git(other) == ["a.py"]
+
+
 NAMES = st.sampled_from(["a", "b", "c.py", "d.log", "e f", "né"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 LINES = st.sampled_from(
@@ -120,13 +162,7 @@ def test_git_itself_would_list_the_same_files(
     for folder, lines in rules.items():
         if (root / folder).is_dir():
             write(root, f"{folder}.gitignore", "\n".join(lines) + "\n")
-    listed = subprocess.run(
-        ["git", "-c", "core.excludesFile=", "ls-files", "-z", "-o", "--exclude-standard"],
-        cwd=root,
-        check=True,
-        capture_output=True,
-    ).stdout
-    assert paths(root) == sorted(listed.decode().split("\0")[:-1])
+    assert paths(root) == listed_by_git(root)
 
 
 def test_links_are_not_followed_and_say_where_they_lead(tmp_path: Path) -> None:
@@ -209,6 +245,7 @@ def test_names_with_newlines_and_quotes_are_names(tmp_path: Path) -> None:
 WALK_AS_NOBODY = """
 import os, sys
 from pathlib import Path
+from marksweep.indexing.ignore import POSIX_CLASSES
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import walk
 if os.getuid() == 0:

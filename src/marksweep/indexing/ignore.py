@@ -7,7 +7,9 @@ what another line ignores in `a`.
 
 from __future__ import annotations
 
+import os
 import re
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -39,11 +41,44 @@ MAX_IGNORE_BYTES = 1_000_000
 """Size above which a file is not accepted as an ignore file."""
 
 
+POSIX_CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": " \t",
+    "cntrl": "\0-\x1f\x7f",
+    "digit": "0-9",
+    "graph": '"-~!',
+    "lower": "a-z",
+    "print": " -~",
+    "punct": ":-@!-.[-`{-~",
+    "space": " \t\n\r",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
+"""What git's character classes hold, as ranges; pathspec does not know them. None holds a slash."""
+
+_IN_BRACKETS = re.compile(r"(?<!\\)(\[[!^]?\]?)((?:\[:[a-z]+:\]|[^\]])*)\]")
+_CLASS = re.compile(r"\[:([a-z]+):\]")
+
+# Python may give `[[a]` another meaning some day. It has git's today, and the line is not ours.
+warnings.filterwarnings("ignore", "Possible ", FutureWarning, r"pathspec\.")
+
+
+def _with_ranges(line: str) -> str:
+    """Write the classes in a pattern, such as `[[:digit:]]`, as ranges."""
+
+    def ranges(found: re.Match[str]) -> str:
+        inside = _CLASS.sub(lambda name: POSIX_CLASSES.get(name[1], name[0]), found[2])
+        return f"{found[1]}{inside}]"
+
+    return _IN_BRACKETS.sub(ranges, line) if "[:" in line else line
+
+
 class Pattern:
     """One line of an ignore file."""
 
     def __init__(self, line: str) -> None:
-        compiled = GitIgnoreSpecPattern(line)
+        compiled = GitIgnoreSpecPattern(_with_ranges(line))
         self.include: bool | None = compiled.include
         """Whether it ignores or, with `!`, brings back; None for a comment or a blank line."""
         self._regex = compiled.regex
@@ -112,8 +147,25 @@ def rules_above(root: Path) -> tuple[Rules, str]:
 
 def _top(folder: Path) -> Rules:
     """Read the rules that a repository keeps out of its tree."""
-    exclude = folder / ".git" / "info" / "exclude"
+    exclude = _shared(folder / ".git") / "info" / "exclude"
     return Rules().read("", exclude) if exclude.is_file() else Rules()
+
+
+def _shared(git: Path) -> Path:
+    """Return the folder with what all worktrees of a repository share.
+
+    In a worktree and in a submodule `.git` is a file that names a folder. That of a worktree names
+    the shared one.
+    """
+    if not git.is_file():
+        return git
+    own = git.parent / _named_in(git).removeprefix("gitdir:").strip()
+    common = own / "commondir"
+    return own / _named_in(common).strip() if common.is_file() else own
+
+
+def _named_in(file: Path) -> str:
+    return os.fsdecode(read_bytes(file, MAX_IGNORE_BYTES)[0])
 
 
 def _patterns(text: str) -> list[Pattern]:
