@@ -95,6 +95,21 @@ def test_a_copy_under_a_new_id_fits_and_the_session_is_as_it_was(home: Path, age
         assert [line["ordinal"] for line in left] == list(range(len(left)))
 
 
+def test_a_line_that_was_cut_is_in_the_copy_also_before_one_without_a_time(home: Path) -> None:
+    path = write(home, "codex", codex(30, home / "work"))
+    lines = path.read_text().splitlines()
+    lines[-2:] = [line.replace('"timestamp": "t", ', "") for line in lines[-2:]]
+    cut = '{"timestamp": "t", "ty'
+    lines.insert(-2, cut)
+    path.write_text("\n".join(lines) + "\n")
+    done = resume(home, "codex", "--limit", "3k", "--yes")
+    assert done.returncode == 0, done.stderr
+    (copy,) = (each for each in path.parent.iterdir() if each != path)
+    made = copy.read_text().splitlines()
+    assert cut in made
+    assert all(json.loads(line)["timestamp"] == "t" for line in made if line != cut)
+
+
 def test_without_a_name_the_newest_session_of_the_folder_is_used(home: Path) -> None:
     os.utime(write(home, "claude", session(30)), (1, 1))
     write(home, "codex", codex(30, home / "work"))

@@ -38,15 +38,22 @@ class Agent(msgspec.Struct, frozen=True):
 def _codex_lines(lines: Lines, session_id: str) -> Lines:
     """Set the id in the first line of a rollout, and number its lines again."""
     out: Lines = []
+    is_numbered = any(isinstance(line, dict) and "ordinal" in line for line in lines[:1])
+    written_at = None
     for line in lines:
+        if not isinstance(line, dict):  # not a line of Codex, or cut: kept as it is
+            out.append(line)
+            continue
         made = line
-        if isinstance(line, dict) and line.get("type") == "session_meta":
-            named = {key: session_id for key in ("id", "session_id") if key in line["payload"]}
-            made = {**line, "payload": {**line["payload"], **named}}
-        if isinstance(made, dict) and "timestamp" not in made and out:
-            made = {"timestamp": out[-1].get("timestamp"), **made}
-        if isinstance(made, dict) and any("ordinal" in each for each in lines[:1]):
+        payload = line.get("payload")
+        if line.get("type") == "session_meta" and isinstance(payload, dict):
+            named = {key: session_id for key in ("id", "session_id") if key in payload}
+            made = {**line, "payload": {**payload, **named}}
+        if "timestamp" not in made and out:
+            made = {"timestamp": written_at, **made}
+        if is_numbered:
             made = {**made, "ordinal": len(out)}
+        written_at = made.get("timestamp")
         out.append(made)
     return out
 
