@@ -56,7 +56,6 @@ class Reading:
         prices: Prices | None = None,
     ) -> None:
         self.history = history
-        body = history.given if isinstance(history.given, dict) else {}
         self.conversation = Conversation(
             limit=limit,
             budget=Budget.at_limit(limit),
@@ -65,8 +64,7 @@ class Reading:
             counter=counter,
             dialect=history.dialect,
             preserve_recent_turns=preserve_recent_turns,
-            system=history.system.raw if history.system else None,
-            tools=body.get("tools"),
+            **history.overhead,
         )
         names = self.conversation.extend(list(history.messages))
         self._names = dict(zip(names, history.messages, strict=True))
