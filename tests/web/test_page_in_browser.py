@@ -10,6 +10,7 @@ import pytest
 
 import marksweep.cli
 from marksweep import Segments
+from tests.proxy.test_proxy import proxy
 from tests.replay.browser import colours
 from tests.web.support import Page, filled, web
 from tests.web.tab import Tab
@@ -268,6 +269,18 @@ def test_rows_that_were_asked_for_stay_when_the_heap_changes(browser: Tab, tmp_p
         browser.click("#more")
         browser.wait("document.querySelectorAll('#tiles tbody tr').length === 252")
     context.close()
+    browser.go("about:blank")
+
+
+def test_a_proxy_without_conversations_is_connected(browser: Tab, tmp_path: Path) -> None:
+    with proxy(tmp_path, "http://127.0.0.1:9") as running:
+        browser.size(1_400)
+        assert running.process.stdout is not None
+        browser.go(running.process.stdout.readline().split()[-1])
+        browser.wait("!document.querySelector('#problem').hidden")
+        assert browser.text("#problem").startswith("There is nothing to show yet.")
+        assert browser.text("#live") == "live"
+        assert browser.console == []
     browser.go("about:blank")
 
 

@@ -77,10 +77,10 @@ async function choose() {
   }
   if (!heaps.some(each => each.heap === heap)) heap = heaps[0]?.heap ?? "";
   $("heap").value = heap;
-  if (!heap) throw new Problem(0, "The store is empty.");
 }
 
 async function refresh() {
+  if (!heap) return false;
   const asked = heap;
   const answer = await ask("view", {query: {heap}, headers: etag ? {"If-None-Match": etag} : {}});
   if (answer.status === 304) return false;
@@ -364,7 +364,8 @@ async function poll() {
       await refresh();
       $("live").textContent = "live";
       $("live").className = "on";
-      if ($("problem").dataset.cause === "poll") complain(null);
+      if (!heap) complain(new Problem(0, "There is nothing to show yet. The page updates by itself."), "poll");
+      else if ($("problem").dataset.cause === "poll") complain(null);
     } catch (problem) {
       $("live").textContent = "not connected";
       $("live").className = "off";
