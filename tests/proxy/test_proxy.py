@@ -19,7 +19,7 @@ import pytest
 from marksweep.dialects import validate
 from marksweep.following import unmarked
 from marksweep.proxy.endpoints import Upstreams
-from marksweep.proxy.projection import Incoming, Options, Projection
+from marksweep.proxy.projection import Incoming, Options, Outgoing, Projection
 from marksweep.proxy.usage import Usage, UsageReader
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 from tests.clients.upstream import ENDPOINTS, Request, Upstream, serving
@@ -341,6 +341,15 @@ def test_what_an_answer_does_not_report_is_not_zero(
     reader = UsageReader(dialect)
     reader.feed(answer)
     assert reader.usage() == usage
+
+
+def test_no_metric_falls_if_more_tokens_are_reported_as_cached_than_as_read() -> None:
+    projection = Projection(Options(limit=1_000), None)
+    projection.observed(Outgoing(b""), Usage(100, 40))
+    before = projection.readings()
+    projection.observed(Outgoing(b""), Usage(10, 90))
+    for old, new in zip(before, projection.readings(), strict=True):
+        assert new.value >= old.value, new
 
 
 def test_counting_tokens_does_not_make_the_cache_cold() -> None:

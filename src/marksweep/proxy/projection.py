@@ -214,7 +214,7 @@ class Projection:
         """Record what the provider reported for a request; it calibrates the conversation."""
         with self._lock:
             self.totals.reported_tokens += usage.input_tokens
-            self.totals.reported_cached += usage.cached_tokens or 0
+            self.totals.reported_cached += min(usage.cached_tokens or 0, usage.input_tokens)
         if outgoing.conversation is None:
             return
         try:
