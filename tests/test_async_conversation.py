@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from marksweep.async_conversation import AsyncConversation
+from marksweep.async_conversation import AsyncConversation, InOrder
 from marksweep.conversation import Conversation
 from marksweep.dialects import validate
 from marksweep.errors import NotFound, StoreError
@@ -137,3 +139,22 @@ def test_it_has_every_call_of_a_conversation() -> None:
         return {name for name, each in vars(kind).items() if name[0] != "_" and callable(each)}
 
     assert calls(Conversation) <= calls(AsyncConversation)
+
+
+def test_calls_that_wait_when_the_program_ends_are_carried_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, go_on = ThreadPoolExecutor(1), threading.Event()
+    monkeypatch.setattr("marksweep.async_conversation.shared_pool", lambda: pool)
+    calls, done = InOrder(), list[int]()
+
+    def add(number: int) -> bool:
+        done.append(number)
+        return True
+
+    futures = [calls.submit(lambda: go_on.wait(LONGEST))]
+    futures += [calls.submit(partial(add, n)) for n in range(3)]
+    pool.shutdown(wait=False)
+    go_on.set()
+    assert all(future.result(LONGEST) for future in futures)
+    assert done == [0, 1, 2]

@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache, partial, wraps
 from threading import Lock
 from types import TracebackType
@@ -57,12 +58,19 @@ class InOrder:
         return future
 
     def _run(self) -> None:
-        """Run one call, then queue again, so that other conversations get their turn."""
-        self._waiting.popleft()()
-        with self._lock:
-            self._is_running = bool(self._waiting)
-            if self._is_running:
-                shared_pool().submit(self._run)
+        """Run one call, then queue again, so that other conversations get their turn.
+
+        When the program ends nothing can be queued any more: all calls run here then.
+        """
+        while True:
+            self._waiting.popleft()()
+            with self._lock:
+                self._is_running = bool(self._waiting)
+                if not self._is_running:
+                    return
+                with suppress(RuntimeError):
+                    shared_pool().submit(self._run)
+                    return
 
 
 def _settle(future: Future[T], call: Callable[[], T]) -> None:
