@@ -523,7 +523,7 @@ class TestBadInput:
         assert ids(heap) == []
 
     def test_lines_are_two_numbers_in_either_order(self, heap: Segments) -> None:
-        with pytest.raises(BadInput, match=r"lines is \(1, 'x'\); expected two line numbers"):
+        with pytest.raises(BadInput, match=r"active_lines is \(1, 'x'\); expected two line"):
             heap.focus(file="a.py", lines=(1, "x"))  # type: ignore[arg-type]
         heap.add(segment("a", file_path="a.py", line_range=(9, 1)), segment("b"))
         heap.focus(file="a.py", lines=(7, 5))

@@ -48,7 +48,6 @@ from marksweep.model import (
     Report,
     Segment,
     Stashed,
-    in_line_order,
     utc_now,
 )
 from marksweep.settings import Settings
@@ -264,7 +263,7 @@ class Segments:
             now=now,
             task_id=task,
             active_file=file,
-            active_lines=None if lines is None else in_line_order("lines", lines),
+            active_lines=lines,
             breakpoints=frozenset(breakpoints),
             recent_decisions=timedelta(hours=roots.decision_hours),
             invariant_tags=frozenset(roots.invariant_tags),

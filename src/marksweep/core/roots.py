@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from marksweep.errors import BadInput
-from marksweep.model import GCPolicy, Segment
+from marksweep.model import GCPolicy, Segment, in_line_order
 
 RECENT_MESSAGES = 10
 """How many of the last messages are roots. Higher keeps more of the conversation and frees less."""
@@ -44,13 +44,13 @@ class Focus(msgspec.Struct, frozen=True, kw_only=True):
     """Segments that something outside the heap refers to, by id, with the reason they stay."""
 
     def __post_init__(self) -> None:
-        """Refuse lines that no segment could overlap: the active file would lose its protection."""
-        if self.active_lines is not None and self.active_lines[0] > self.active_lines[1]:
-            raise BadInput(
-                f"active_lines is {self.active_lines}; expected the first line and then the last."
-            )
-        if self.active_lines is not None and self.active_file is None:
+        """Put the lines in order; refuse lines of no file."""
+        if self.active_lines is None:
+            return
+        if self.active_file is None:
             raise BadInput("active_lines without active_file. Name the file the lines are in.")
+        lines = in_line_order("active_lines", self.active_lines)
+        msgspec.structs.force_setattr(self, "active_lines", lines)
 
 
 def breakpoint_at(text: str) -> tuple[str, int]:
