@@ -134,8 +134,14 @@ MUTANTS = (
     Mutant(
         "live index: a note is before the message that it follows",
         "heaps/live_index.py",
-        "segment.type in (GAP, RECALLED)",
-        "False",
+        "{GAP: 0, RECALLED: 2}",
+        "{GAP: 0}",
+    ),
+    Mutant(
+        "live index: the line for a run is behind its first message",
+        "heaps/live_index.py",
+        "{GAP: 0, RECALLED: 2}",
+        "{RECALLED: 2}",
     ),
     Mutant(
         "staying: words beside results go with them",

@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from marksweep.conversation import Conversation
@@ -708,7 +707,19 @@ def test_neither_a_note_nor_the_line_for_it_separates_a_call_from_its_result(ids
     left = [m.message_id for m in talk.history]
     assert left == [*names[:3], f"gap-{names[3]}-4", *names[7:]]
     assert validate(talk.messages, "openai_chat") == []
-    line = talk._heap.live()[left[3]]
-    misplaced = msgspec.structs.replace(line, position=line.position - 1)
-    talk.store.segments.write(talk.workspace, put=[misplaced])
-    assert [m.message_id for m in talk.history] == left, "as it is in older stores"
+
+
+@pytest.mark.parametrize("ids", ["m", "a-"])
+def test_the_line_of_a_longer_run_is_before_what_an_undo_returns_of_it(ids: str) -> None:
+    read = [reading(f"{n}.py", f"file {n} " * 200) for n in range(3)]
+    talk = conversation(Script((Said("go"), *read, Said("and?"), Answered("ok"))), ids=ids)
+    names = [message.message_id for message in talk.history]
+    first = talk.plan(0, strategy=Chosen([names[1], names[3]]))
+    talk.collect(first)
+    line = f"gap-{names[1]}-4"
+    assert [m.message_id for m in talk.history] == [names[0], line, *names[5:]]
+    talk.collect(talk.plan(0, strategy=Chosen([line, names[5]])))
+    talk.undo(first.plan_id)
+    longer = f"gap-{names[1]}-6"
+    assert [m.message_id for m in talk.history] == [names[0], longer, *names[1:5], *names[7:]]
+    assert validate(talk.messages, "openai_chat") == []

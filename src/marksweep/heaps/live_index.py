@@ -393,12 +393,13 @@ class PairIndex:
         return self._stand_ins.get(segment_id, ())
 
 
-def _place(segment: Segment) -> tuple[int, bool, str]:
-    """Order by position; a note shares that of the message before it (`ConversationHeap.note`).
+_AT_ONE_POSITION = {GAP: 0, RECALLED: 2}
+"""Order of what shares a position: the line for a run is there before its first message, in case an
+undo returns that; a note is behind the message before it (`ConversationHeap.note`)."""
 
-    Lines for runs that began with a note did so too, and are still in stores.
-    """
-    return segment.position, segment.type in (GAP, RECALLED), segment.segment_id
+
+def _place(segment: Segment) -> tuple[int, int, str]:
+    return segment.position, _AT_ONE_POSITION.get(segment.type, 1), segment.segment_id
 
 
 def targets_of(segment: Segment) -> Collection[str]:
