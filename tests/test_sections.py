@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from marksweep.sections import (
     MAX_CHARACTERS,
     MAX_LINES,
+    MIN_CHARACTERS,
     Gap,
     Measure,
     Piece,
@@ -71,6 +72,25 @@ def test_a_section_is_never_larger_than_a_reader_takes_in(text: str) -> None:
     for section in cut(text):
         assert section.count("\n") < MAX_LINES
         assert len(section) <= MAX_CHARACTERS
+
+
+@given(texts, st.integers(MIN_CHARACTERS, MAX_CHARACTERS))
+def test_sections_are_smaller_where_the_window_is_small(text: str, most: int) -> None:
+    smaller = sections(text, most)
+    assert shown(smaller, "it", "m1") == text
+    for piece in smaller.pieces:
+        assert isinstance(piece, Section)
+        assert piece.text.count("\n") < max(1, MAX_LINES * most / MAX_CHARACTERS)
+        assert len(piece.text) <= most
+        assert not piece.glued or smaller.measure is Measure.CHARACTERS
+
+
+def test_a_line_is_not_cut_where_a_gap_before_it_was_counted_in_lines() -> None:
+    text = '[marksweep: 3 of 5 lines left out, 9 tokens; recall("m1")]\n' + "word " * 90 + "\nend"
+    again = sections(text, MIN_CHARACTERS)
+    assert again.measure is Measure.LINES
+    assert not any(isinstance(piece, Section) and piece.glued for piece in again.pieces)
+    assert again.size == 5
 
 
 @given(texts)
@@ -139,7 +159,9 @@ def test_many_tables_and_tracebacks_are_each_read_once(line: str) -> None:
             Line.seen += 1
             return str.lstrip(self, *signs)
 
-    outline = _Outline([Line(each) for each in "\n".join([line] * 1_000).split("\n")])
+    outline = _Outline(
+        [Line(each) for each in "\n".join([line] * 1_000).split("\n")], MAX_CHARACTERS
+    )
     assert "".join(piece.text for piece in outline.cut())
     assert Line.seen < 20_000
 

@@ -44,6 +44,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/strategies/test_scored.py",
         "tests/test_engine.py",
         "tests/heaps/test_live_index.py",
+        "tests/strategies/test_last_resort.py",
         *laws("test_law_*.py"),
         *laws("test_conversations_11*.py"),
     ),
@@ -52,7 +53,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "heaps/restoring.py": (SEGMENTS, CONVERSATION, *laws("test_undo*.py")),
     "heaps/forms.py": (*PROVIDERS, "tests/dialects/test_properties.py"),
     "sections.py": ("tests/test_sections.py",),
-    "strategies/last_resort.py": laws("test_conversations_11*.py"),
+    "strategies/last_resort.py": (
+        "tests/strategies/test_last_resort.py",
+        *laws("test_conversations_11*.py"),
+    ),
     "strategies/coverage/": (
         "tests/strategies/coverage/test_coverage.py",
         "tests/strategies/coverage/test_index.py",
@@ -334,14 +338,38 @@ MUTANTS = (
     Mutant(
         "plan: it goes on past the target",
         "core/plan.py",
-        "            if target is not None and builder.left <= target:\n                break",
-        "            if target is not None and builder.left <= target // 2:\n                break",
+        "            if target is not None and self.left <= target:\n                return",
+        "            if target is not None and self.left <= target // 2:\n                return",
     ),
     Mutant(
         "plan: it stops one too early",
         "core/plan.py",
-        "            if target is not None and builder.left <= target:\n                break",
-        "            if target is not None and builder.left <= target + 40:\n                break",
+        "            if target is not None and self.left <= target:\n                return",
+        "            if target is not None and self.left <= target + 40:\n                return",
+    ),
+    Mutant(
+        "plan: a result too large for the window drives out everything else",
+        "core/plan.py",
+        "    if size <= room:\n        return",
+        "    if size:\n        return",
+    ),
+    Mutant(
+        "plan: a result that fits alone is trimmed first",
+        "core/plan.py",
+        "    if size <= room:\n        return",
+        "    if not size:\n        return",
+    ),
+    Mutant(
+        "plan: a result too large is trimmed although nothing needs the room",
+        "core/plan.py",
+        "max(0, room)), context.needed)",
+        "max(0, room)), context.size)",
+    ),
+    Mutant(
+        "last resort: the line in place of what is trimmed is not counted",
+        "strategies/last_resort.py",
+        "(excess + n * LINE_TOKENS)",
+        "excess",
     ),
     Mutant(
         "plan: roots may go",

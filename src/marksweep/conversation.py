@@ -129,8 +129,7 @@ class Conversation:
         )
         self._collector = Collector(self._heap, self.store.journal, actor=actor, watch=watch)
         self._collector.recover(now=clock())
-        self._choice = strategy
-        self._start_learning()
+        self.use(strategy)
         lines = Budget.at_limit if goes_to_limit(self._strategy) else Budget.of
         self.budget = budget or lines(limit)
         """The limits in the provider's tokens, as shares of the room beside what must stay."""
@@ -260,11 +259,12 @@ class Conversation:
         """Continue from an earlier state of the conversation."""
         self._changes += 1
         self._backoff, self._held = None, 0
-        self._start_learning()
+        self.use(self._choice)
 
-    def _start_learning(self) -> None:
-        """Start over with a strategy that has observed nothing yet."""
-        self._strategy = strategy_of(self._choice, self._tools())
+    def use(self, strategy: Choice) -> None:
+        """Collect by this strategy from now on. If it learns, it begins with what is there."""
+        self._choice = strategy
+        self._strategy = strategy_of(strategy, self._tools())
         self.last_resort: LastResort | None = FitByTrimming(self._heap.texts, self._heap.trimmed)
         self._feed = LearningFeed(self._strategy) if isinstance(self._strategy, Learning) else None
         self._is_taught = False

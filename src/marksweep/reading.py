@@ -69,9 +69,10 @@ class Reading:
         names = self.conversation.extend(list(history.messages))
         self._names = dict(zip(names, history.messages, strict=True))
 
-    def land_at(self, limit: int) -> None:
-        """Set another limit."""
+    def land_at(self, limit: int, strategy: Choice) -> None:
+        """Set another limit and strategy: one that learns cuts what it reads to fit the window."""
         self.conversation.budget = Budget.at_limit(limit)
+        self.conversation.use(strategy)
 
     def written(self) -> Json:
         """Write what is left in the form the history was given."""

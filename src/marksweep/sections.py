@@ -38,6 +38,8 @@ FEW_LINES, FEW_CHARACTERS = 10, 500
 
 Larger leaves fewer gaps, and keeps more that nobody asked for.
 """
+MIN_CHARACTERS = 200
+"""The size of a section at most where the window is small: some four lines."""
 MAX_DEPTH = 8
 """Levels of ever weaker borders to try before a text is cut at any line."""
 
@@ -116,75 +118,87 @@ class Sections(msgspec.Struct, frozen=True, gc=False):
         return sum([p.size if isinstance(p, Gap) else p.size(self.measure) for p in self.pieces])
 
 
-def sections(text: str) -> Sections:
-    """Cut a text into sections; where something was left out before, there is a gap."""
-    return _cut(text, is_prose=False)
+def sections(text: str, most: int = MAX_CHARACTERS) -> Sections:
+    """Cut a text into sections; where something was left out before, there is a gap.
+
+    `most` is how many characters a section may have, and in proportion its lines.
+    """
+    return _cut(text, most, is_prose=False)
 
 
-def sections_within(section: Section) -> tuple[Piece, ...]:
+def sections_within(
+    section: Section, most: int = MAX_CHARACTERS, *, cuts_lines: bool = True
+) -> tuple[Piece, ...]:
     """Cut a part of a text further, into sections. Nothing was left out of it before."""
-    return tuple(_runs(section.text.split("\n"), is_prose=False))
+    lines = section.text.split("\n")
+    return tuple(_runs(lines, most) if cuts_lines else _sections_of(lines, most))
 
 
-def paragraphs(text: str, largest: int | None = None) -> Sections:
+def paragraphs(text: str, largest: int | None = None, most: int = MAX_CHARACTERS) -> Sections:
     """Cut what somebody wrote, at blank lines and fences alone. A fenced command is not cut.
 
-    `largest` is how many characters a script may have; a larger one is cut at its blank lines.
+    `largest` is how many characters a script may have; a larger one is cut at its blank lines, into
+    parts as small as sections of `most` characters are.
     """
-    whole = _cut(text, is_prose=True)
+    whole = _cut(text, MAX_CHARACTERS, is_prose=True)
     if largest is None or len(text) <= largest:
         return whole
+    few = FEW_LINES * most // MAX_CHARACTERS
     parts = [
-        _parts(p) if isinstance(p, Section) and len(p.text) > largest else (p,)
+        _parts(p, few) if isinstance(p, Section) and len(p.text) > largest else (p,)
         for p in whole.pieces
     ]
     return Sections(tuple([part for each in parts for part in each]), whole.measure)
 
 
-def _parts(script: Section) -> Iterator[Section]:
-    """Cut a script at its blank lines."""
+def _parts(script: Section, few: int) -> Iterator[Section]:
+    """Cut a script at its blank lines, into parts of at least so many lines."""
     lines = script.text.split("\n")
     start = 0
-    for at in range(FEW_LINES, len(lines)):
-        if at - start >= FEW_LINES and lines[at].strip() and not lines[at - 1].strip():
+    for at in range(few, len(lines)):
+        if at - start >= few and lines[at].strip() and not lines[at - 1].strip():
             yield Section("\n".join(lines[start:at]))
             start = at
     yield Section("\n".join(lines[start:]))
 
 
-def _cut(text: str, *, is_prose: bool) -> Sections:
+def _cut(text: str, most: int, *, is_prose: bool) -> Sections:
     lines = text.split("\n")
-    gaps, measure = _gaps(text, lines)
+    gaps, measure = _gaps(text, lines, most)
+
+    def cut(run: list[str]) -> Iterator[Section]:
+        if is_prose:
+            return _paragraphs_of(run)
+        # Where lines are counted, a part of one has no size.
+        return _runs(run, most) if measure is Measure.CHARACTERS else _sections_of(run, most)
+
     pieces: list[Piece] = []
     start = 0
     for at, gap in gaps.items():
-        pieces += [*_runs(lines[start:at], is_prose=is_prose), gap]
+        pieces += [*cut(lines[start:at]), gap]
         start = at + 1
-    pieces += _runs(lines[start:], is_prose=is_prose)
+    pieces += cut(lines[start:])
     return Sections(tuple(pieces), measure)
 
 
-def _runs(lines: list[str], *, is_prose: bool) -> Iterator[Section]:
+def _runs(lines: list[str], most: int) -> Iterator[Section]:
     """Cut lines without a gap between them; very long ones separately."""
     start = 0
     for at, line in enumerate(lines):
-        if len(line) > MAX_CHARACTERS and not is_prose:
-            yield from _sections_of(lines[start:at])
-            yield from _sections_of_line(line)
+        if len(line) > most:
+            yield from _sections_of(lines[start:at], most)
+            yield from _sections_of_line(line, most)
             start = at + 1
-    rest = lines[start:]
-    if not rest:
-        return
-    yield from _paragraphs_of(rest) if is_prose else _sections_of(rest)
+    yield from _sections_of(lines[start:], most)
 
 
-def _sections_of(lines: list[str]) -> Iterator[Section]:
+def _sections_of(lines: list[str], most: int) -> Iterator[Section]:
     if lines:
-        yield from _Outline(lines).cut()
+        yield from _Outline(lines, most).cut()
 
 
-def _sections_of_line(line: str) -> Iterator[Section]:
-    for at, part in enumerate(parts_of_line(line, MAX_CHARACTERS)):
+def _sections_of_line(line: str, most: int) -> Iterator[Section]:
+    for at, part in enumerate(parts_of_line(line, most)):
         yield Section(part, glued=at > 0)
 
 
@@ -223,6 +237,8 @@ def _continues(sign: str) -> bool:
 
 def _paragraphs_of(lines: list[str]) -> Iterator[Section]:
     """Return each paragraph with the blank lines after it, and each fenced block."""
+    if not lines:
+        return
     borders, fenced = _fences(lines)
     start = 0
     for at in range(1, len(lines)):
@@ -236,8 +252,10 @@ def _paragraphs_of(lines: list[str]) -> Iterator[Section]:
 class _Outline:
     """Lines with their indentation, and the borders between them."""
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], most: int) -> None:
         self._lines = lines
+        self._share = most / MAX_CHARACTERS
+        """The size of a section, as a share of the usual one."""
         self._strong, _ = _fences(lines)
         self._inside: set[int] = set()
         """Lines that belong to the one before them."""
@@ -320,7 +338,8 @@ class _Outline:
         yield from self._split(low, end, depth + 1) if low > start or starts else ((low, end),)
 
     def _fits(self, start: int, end: int, lines: int, characters: int) -> bool:
-        return end - start <= lines and sum(self._sizes[start:end]) <= characters
+        is_short = end - start <= lines * self._share
+        return is_short and sum(self._sizes[start:end]) <= characters * self._share
 
     def _starts(self, start: int, end: int) -> list[int]:
         """Return the strongest borders inside a range."""
@@ -379,14 +398,16 @@ _MARK = "[marksweep: "
 """How a line begins that says that something was left out."""
 
 
-def _gaps(text: str, lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
+def _gaps(
+    text: str, lines: Sequence[str], most: int = MAX_CHARACTERS
+) -> tuple[dict[int, Gap], Measure]:
     """Find the lines of a text that replace something; the first has the missing total.
 
     A text that was cut is as long as its line says: the total, less what is left out. Any other
     such line is part of the text, as in a page about this program. A text with very long lines is
     measured in characters, unless that line says otherwise.
     """
-    is_long = max(map(len, lines)) > MAX_CHARACTERS
+    is_long = max(map(len, lines)) > most
     measure = Measure.CHARACTERS if is_long else Measure.LINES
     if _MARK not in text:
         return {}, measure

@@ -139,7 +139,9 @@ def test_after_a_restart_it_observes_no_more_than_it_needs(tmp_path: Path) -> No
 ALIKE: dict[str, Choice] = {
     "in a tuple": ("coverage",),
     "behind another tier": ("superseded", "coverage"),
-    "made by a function": lambda tools: Coverage(tools.texts, tools.trimmed, note=tools.note),
+    "made by a function": lambda tools: Coverage(
+        tools.texts, tools.trimmed, note=tools.note, limit=tools.limit
+    ),
     "joined by +": "superseded+coverage",
 }
 

@@ -220,7 +220,7 @@ def analyse(
     reading = Reading(history, limit=0, strategy=QUICK_DEAD, prices=configured.prices)
     talk = reading.conversation
     target = Size.read(limit).of(talk.tokens)
-    reading.land_at(target)
+    reading.land_at(target, QUICK_DEAD)
     is_large = talk.tokens > THOROUGH_TOKENS
     chosen = configured.conversation
     default = chosen.strategy

@@ -66,11 +66,11 @@ def landing(history: History, limit: str, talk: Conversation) -> Reading:
     reading = Reading(
         history,
         limit=0,
-        strategy=talk.choice(),
+        strategy="truncate",
         preserve_recent_turns=talk.preserve_recent_turns,
         prices=settings().prices,
     )
-    reading.land_at(Size.read(limit).of(reading.conversation.tokens))
+    reading.land_at(Size.read(limit).of(reading.conversation.tokens), talk.choice())
     return reading
 
 

@@ -80,6 +80,14 @@ class PlanningContext:
         object.__setattr__(other, "target", target)
         return other
 
+    def freed_elsewhere(self, size: int) -> PlanningContext:
+        """Return the same context for a strategy that need not free this much: others do."""
+        if self.target is None or not size:
+            return self
+        other = self.aiming_at(self.target + size)
+        object.__setattr__(other, "limit", None if self.limit is None else self.limit + size)
+        return other
+
     def with_edits(self, edits: Mapping[int, Segment]) -> PlanningContext:
         """Return the same context with other forms of some segments; references are the same."""
         segments = list(self.segments)

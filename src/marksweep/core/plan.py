@@ -19,7 +19,7 @@ from typing import Protocol
 
 import msgspec
 
-from marksweep.core.context import PlanningContext
+from marksweep.core.context import PlanningContext, Yield
 from marksweep.core.runs import Lines, Run, RunFinder, Runs
 from marksweep.core.strategy import LastResort, Proposal, Strategy
 from marksweep.errors import BadInput
@@ -36,6 +36,12 @@ from marksweep.model import (
     Unit,
     packed,
 )
+
+LARGE_SHARE = 0.4
+"""Share of the room that a result too large for the window is trimmed to, if others need the rest.
+
+Higher shows more of it, and leaves less of what the model knew before.
+"""
 
 MAX_BLOCKERS = 8
 """How many reasons a plan names when it misses its target, largest first."""
@@ -119,16 +125,39 @@ def make_plan(
 ) -> Plan:
     """Take from a strategy's ranking until the context's target is met.
 
-    If all that may go was offered and that is not enough, a last resort trims what yields. Over the
-    limit it does so whatever was offered. `lines` makes the lines that stand for swept runs.
+    A last resort first trims what is too large for the window by itself. If all that may go was
+    offered and that is not enough, it trims what yields; over the limit it does so whatever was
+    offered. `lines` makes the lines that stand for swept runs.
     """
-    ranking = iter(strategy.rank(context))
-    builder = _taken(context, ranking)
+    builder = PlanBuilder(context)
+    if last_resort is not None:
+        _trim_first(builder, context, last_resort)
+    ranking = iter(strategy.rank(context.freed_elsewhere(context.size - builder.left)))
+    builder.fill(ranking)
     if last_resort is not None:
         _press(builder, context, last_resort)
     if lines is not None:
         _leave_lines(builder, context, ranking, lines)
     return builder.plan(strategy.name, prices)
+
+
+def _trim_first(builder: PlanBuilder, context: PlanningContext, resort: LastResort) -> None:
+    """Trim what the model has not answered, if it does not fit the limit even alone.
+
+    It would drive out everything that may go, and be trimmed all the same.
+    """
+    limit, yields = context.limit, context.yields
+    if limit is None or context.size <= limit:
+        return
+    start = context.unanswered or 0
+    waiting = [i for i, far in yields.items() if far is Yield.LIMIT and i >= start]
+    size = sum([context.sizes[i] for i in waiting])
+    room = limit - context.held() + sum([context.sizes[i] for i in yields])
+    if size <= room:
+        return
+    excess = min(size - int(LARGE_SHARE * max(0, room)), context.needed)
+    for proposal in resort.at_first(context, waiting, excess):
+        builder.take(proposal, context.may_yield)
 
 
 def _leave_lines(
@@ -173,18 +202,9 @@ def _press(builder: PlanBuilder, context: PlanningContext, resort: LastResort) -
 
 def plan_from(candidates: Candidates, strategy: str, proposals: Iterable[Proposal]) -> Plan:
     """Take from proposals until the target is met, or all of them if there is none."""
-    return _taken(candidates, proposals).plan(strategy)
-
-
-def _taken(candidates: Candidates, proposals: Iterable[Proposal]) -> PlanBuilder:
     builder = PlanBuilder(candidates)
-    target = candidates.target
-    if target is None or candidates.size > target:
-        for proposal in proposals:
-            builder.take(proposal)
-            if target is not None and builder.left <= target:
-                break
-    return builder
+    builder.fill(proposals)
+    return builder.plan(strategy)
 
 
 def plan_recall(context: PlanningContext, proposal: Proposal, prices: Prices | None = None) -> Plan:
@@ -218,6 +238,16 @@ class PlanBuilder:
         """The index in the drafts of a segment's edit."""
         self._refused: set[tuple[int, ...]] = set()
         """What was proposed but may not go."""
+
+    def fill(self, proposals: Iterable[Proposal]) -> None:
+        """Take proposals until the target is met; without one, take all."""
+        target = self._candidates.target
+        if target is not None and self.left <= target:
+            return
+        for proposal in proposals:
+            self.take(proposal)
+            if target is not None and self.left <= target:
+                return
 
     def is_exhausted(self) -> bool:
         """Return whether everything that may go was taken, or made shorter."""

@@ -57,6 +57,12 @@ class LastResort(Protocol):
     They may propose to trim roots that yield. `excess` returns how much is still too much.
     """
 
+    def at_first(
+        self, context: PlanningContext, waiting: Sequence[int], excess: int
+    ) -> Iterator[Proposal]:
+        """Propose to trim so much of what the model has not answered, before a strategy ranks."""
+        ...
+
     def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
         """Propose how to reach the target, once everything that may go has been offered."""
         ...

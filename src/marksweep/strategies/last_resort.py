@@ -1,5 +1,8 @@
 """The last resort: what makes a conversation fit where a strategy's ranking falls short.
 
+Before anything goes, what the model has not answered is trimmed if it is too large for the window
+even alone: it would drive out everything else, and be trimmed all the same.
+
 To reach the target, once everything that may go was offered:
 
 1. the bulkiest results of what recency protects are trimmed, and older pastes of the user
@@ -58,6 +61,12 @@ Lower lets more large results share a small window, but less of each can be unde
 RETRY_SHARE = 0.6
 """Share of each text's room that is kept when the first try was not enough."""
 
+LINE_TOKENS = 30
+"""Tokens of the line that stands for what was trimmed of a text, as a rule at most.
+
+If it is too low, the first try is not enough and more is trimmed than is needed.
+"""
+
 TRIMMED = "trimmed to fit: too large for the room there is"
 LAST_WORDS = "the user's words, the oldest first: nothing else is left to make it fit the limit"
 
@@ -68,6 +77,13 @@ class FitByTrimming:
 
     texts: Texts
     trimmed: Trimmed
+
+    def at_first(
+        self, context: PlanningContext, waiting: Sequence[int], excess: int
+    ) -> Iterator[Proposal]:
+        """Trim the bulkiest results of what the model has not answered."""
+        found = self._found(context, waiting, self._bulky)
+        yield from self._trimmed(context, found, _room(_all(found), excess))
 
     def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
         """Trim the bulkiest results that recency protects, and what the user pasted before.
@@ -105,23 +121,36 @@ class FitByTrimming:
         find: Callable[[Segment], list[_Bulky]] | None = None,
     ) -> Iterator[Proposal]:
         """Trim the bulkiest texts to one size that is enough; to less, if it was not."""
-        find = find or self._bulky
+        found = self._found(context, yielding, find or self._bulky)
+        room = _room(_all(found), excess)
+        while found:
+            yield from self._trimmed(context, found, room)
+            if room <= MIN_KEPT_CHARS:
+                return
+            room = max(MIN_KEPT_CHARS, int(room * RETRY_SHARE))
+
+    def _found(
+        self,
+        context: PlanningContext,
+        yielding: Iterable[int],
+        find: Callable[[Segment], list[_Bulky]],
+    ) -> _Found:
+        """Find the bulky texts of segments, the bulkiest segment first."""
         found = {
             i: bulky
             for i in yielding
             if (bulky := [b for b in find(context.segments[i]) if b.characters > MIN_KEPT_CHARS])
         }
         order = sorted(found, key=lambda i: (-sum([b.tokens for b in found[i]]), i))
-        room = _room([bulky for each in found.values() for bulky in each], excess)
-        while order:
-            for i in order:
-                kept = {b.part: b.ends(room) for b in found[i] if b.characters > room}
-                shorter = self.trimmed(context.segments[i], kept) if kept else None
-                if shorter is not None:
-                    yield Proposal((i,), Action.TRIM, TRIMMED, shorter)
-            if room <= MIN_KEPT_CHARS:
-                return
-            room = max(MIN_KEPT_CHARS, int(room * RETRY_SHARE))
+        return {i: found[i] for i in order}
+
+    def _trimmed(self, context: PlanningContext, found: _Found, room: int) -> Iterator[Proposal]:
+        """Trim each text to so many characters."""
+        for i, bulky in found.items():
+            kept = {b.part: b.ends(room) for b in bulky if b.characters > room}
+            shorter = self.trimmed(context.segments[i], kept) if kept else None
+            if shorter is not None:
+                yield Proposal((i,), Action.TRIM, TRIMMED, shorter)
 
     def _mask(self, context: PlanningContext, yielding: Iterable[int]) -> Iterator[Proposal]:
         for i in sorted(yielding):
@@ -165,6 +194,13 @@ def _oldest(context: PlanningContext) -> Iterator[Proposal]:
 
 class FitByDropping(FitByTrimming):
     """Trims nothing that must stay: for replay, which does not count unanswered messages."""
+
+    def at_first(
+        self, context: PlanningContext, waiting: Sequence[int], excess: int
+    ) -> Iterator[Proposal]:
+        """Propose nothing."""
+        del context, waiting, excess
+        return iter(())
 
     def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
         """Propose nothing."""
@@ -217,8 +253,8 @@ class _Bulky(msgspec.Struct, frozen=True):
         between: Sequence[tuple[Piece, ...]],
         measure: Measure,
     ) -> _Bulky:
-        characters = sum([len(p.text) for run in runs for p in run if isinstance(p, Section)])
-        share = characters / max(1, len(text.words))
+        characters = sum([_length(piece) for run in runs for piece in run])
+        share = min(1.0, characters / max(1, len(text.words)))
         tokens = int(count(text.words) * share)
         return cls(text.part, tuple(runs), tuple(between), measure, characters, tokens)
 
@@ -234,10 +270,10 @@ class _Bulky(msgspec.Struct, frozen=True):
 
     def _ends(self, run: tuple[Piece, ...], room: int) -> _Ends:
         """Choose what fits of a run at its beginning and at its end."""
-        size = sum([len(piece.text) for piece in run if isinstance(piece, Section)])
+        size = sum(map(_length, run))
         room = room * size // max(1, self.characters)
         pieces = run if room >= 4 * MAX_CHARACTERS else tuple(self._finer(run, room))
-        sizes = [len(piece.text) if isinstance(piece, Section) else 0 for piece in pieces]
+        sizes = [*map(_length, pieces)]
         low, high, left = 0, len(pieces), room
         while low < high and sizes[low] <= left - room // 2:
             left -= sizes[low]
@@ -266,6 +302,19 @@ class _Bulky(msgspec.Struct, frozen=True):
                 parts = parts_of_line(line, most) if may_cut else (line,)
                 for number, part in enumerate(parts):
                     yield Section(part, number > 0 or (at == 0 and piece.glued))
+
+
+def _length(piece: Piece) -> int:
+    """Return the characters of a piece with its line break; a gap has none."""
+    return len(piece.text) + (not piece.glued) if isinstance(piece, Section) else 0
+
+
+_Found = dict[int, list[_Bulky]]
+"""Bulky texts by the index of their segment."""
+
+
+def _all(found: _Found) -> list[_Bulky]:
+    return [bulky for each in found.values() for bulky in each]
 
 
 class _Ends(NamedTuple):
@@ -299,7 +348,7 @@ def _room(found: Sequence[_Bulky], excess: int) -> int:
         following = order[n].characters if n < len(order) else MIN_KEPT_CHARS
         characters = sum([each.characters for each in order[:n]])
         tokens = sum([each.tokens for each in order[:n]])
-        wanted = excess * characters / max(1, tokens)
+        wanted = (excess + n * LINE_TOKENS) * characters / max(1, tokens)
         if (characters - wanted) / n >= following:
             return max(MIN_KEPT_CHARS, int((characters - wanted) / n))
     return MIN_KEPT_CHARS

@@ -80,9 +80,7 @@ class _Done:
             freed += self._freed_by_edits
         elif self._edits:
             context = context.with_edits(self._edits)
-        if context.target is None or not freed:
-            return context
-        return context.aiming_at(context.target + freed)
+        return context.freed_elsewhere(freed)
 
     def may_still(self, proposal: Proposal) -> bool:
         """Whether a proposal leaves alone what an earlier tier makes."""

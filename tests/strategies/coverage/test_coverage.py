@@ -76,6 +76,22 @@ def test_of_two_equal_reads_the_older_goes_in_a_window_with_room_for_few_steps()
     assert kept[1:] == [lines("other"), lines("same"), lines("last")]
 
 
+def test_in_a_small_window_sections_are_small_enough_for_several() -> None:
+    listing = "\n".join(f"value_{number} = compute_{number}()" for number in range(60))
+
+    def longest_run(limit: int) -> int:
+        talk = Conversation(limit=limit, strategy="coverage_quality")
+        talk.extend([{"role": "user", "content": "Go."}, call(0), result(0, listing)])
+        talk.extend([call(1), result(1, "done"), call(2), result(2, "done")])
+        plan = talk.plan(talk.tokens - 100)
+        (step,) = plan.steps
+        assert step.replacement is not None
+        whole = set(listing.split("\n"))
+        return len(whole - set(step.replacement.text.split("\n")))
+
+    assert 0 < longest_run(2_000) < longest_run(10**6)
+
+
 def test_an_older_read_goes_first_and_says_why() -> None:
     talk = Conversation(limit=10**6, strategy="coverage_quality")
     ids = talk.extend(history())

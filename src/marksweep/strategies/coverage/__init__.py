@@ -35,6 +35,10 @@ from marksweep.messages import Text
 from marksweep.model import Action, Hold, Segment, Snapshot
 from marksweep.sections import (
     MAX_CHARACTERS,
+    MIN_CHARACTERS,
+    Gap,
+    Measure,
+    Piece,
     Section,
     Sections,
     has_gap,
@@ -78,6 +82,12 @@ SCRIPT_SHARE = 0.1
 
 A larger one could not stay at all, so it is cut at blank lines. Higher keeps larger scripts whole,
 and loses more of them in a small window.
+"""
+SECTION_SHARE = 0.04
+"""Share of the limit that a section of a result may take, up to the usual size of a section.
+
+In a window of a few thousand tokens a section of twenty lines leaves no room for another. Higher
+keeps functions whole there, and less of everything else.
 """
 CHARACTERS_PER_TOKEN = 4
 """Approximate, for code."""
@@ -381,7 +391,8 @@ class CoverageState:
                 block.weight = USER_WEIGHT if text.is_said else 1.0
                 message.texts.append(CutText(text.part, [block], is_own=is_own))
                 continue
-            cut = self._paragraphs(text) if is_own or text.is_said else sections(text.words)
+            is_written = is_own or text.is_said
+            cut = self._paragraphs(text) if is_written else sections(text.words, self._most)
             head, body = _headed(cut) if has_calls else ((), cut)
             pieces = [*head, *index.add(message, body, observed=text.is_observed)]
             framed += [piece.text for piece in head]
@@ -399,8 +410,15 @@ class CoverageState:
         """Cut written text; scripts only if they are too large for the window."""
         limit = self._limit() if self._limit else 0
         largest = int(SCRIPT_SHARE * limit * CHARACTERS_PER_TOKEN)
-        cut = paragraphs(text.words, largest or None)
-        return _with_pastes_cut(cut) if text.is_said else cut
+        cut = paragraphs(text.words, largest or None, self._most)
+        return _with_pastes_cut(cut, self._most) if text.is_said else cut
+
+    @property
+    def _most(self) -> int:
+        """How many characters a section may have."""
+        limit = self._limit() if self._limit else 0
+        share = int(SECTION_SHARE * limit * CHARACTERS_PER_TOKEN)
+        return min(max(share, MIN_CHARACTERS), MAX_CHARACTERS) if limit else MAX_CHARACTERS
 
     def _settle(self, message: MessageBlocks, segment: Segment) -> MessageBlocks:
         for text in message.texts:
@@ -413,15 +431,19 @@ class CoverageState:
         return message
 
 
-def _with_pastes_cut(cut: Sections) -> Sections:
+def _with_pastes_cut(cut: Sections, most: int) -> Sections:
     """Cut tool output that was sent in the user's name."""
-    pieces = [
-        sections_within(piece)
-        if isinstance(piece, Section) and len(piece.text) > MAX_CHARACTERS
-        else (piece,)
-        for piece in cut.pieces
-    ]
-    return msgspec.structs.replace(cut, pieces=tuple([each for run in pieces for each in run]))
+    measured = cut.measure is Measure.CHARACTERS
+    cuts_lines = measured or not any(isinstance(piece, Gap) for piece in cut.pieces)
+    pieces: list[Piece] = []
+    for piece in cut.pieces:
+        if isinstance(piece, Section) and len(piece.text) > most:
+            pieces += sections_within(piece, most, cuts_lines=cuts_lines)
+        else:
+            pieces.append(piece)
+    if any(isinstance(piece, Section) and piece.glued for piece in pieces):
+        return Sections(tuple(pieces), Measure.CHARACTERS)
+    return msgspec.structs.replace(cut, pieces=tuple(pieces))
 
 
 def _headed(cut: Sections) -> tuple[tuple[Section, ...], Sections]:

@@ -26,7 +26,7 @@ from marksweep.strategies.mask import Trimmed
 
 FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
 """Shares of the old context, counted from its end, within which a sweep may stay."""
-FIRST_GAP_TOKENS = 25
+FIRST_GAP_TOKENS = 22
 """Tokens of the line that stands for the first gap of a text. Each further gap takes about one."""
 NEXT_ROUND_SHARE = 0.05
 """Share of what must be freed that each further round offers, if the last one freed too little."""
