@@ -133,6 +133,7 @@ class AsyncConversation:
     journal = _as_async(Conversation.journal)
     pin = _as_async(Conversation.pin)
     unpin = _as_async(Conversation.unpin)
+    use = _as_async(Conversation.use)
     close = _as_async(Conversation.close)
 
     async def __aenter__(self) -> Self:

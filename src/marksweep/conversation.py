@@ -127,6 +127,7 @@ class Conversation:
             counter=count_message if counter is count_message else as_passed(counter),
             keep=keep,
         )
+        self.last_resort: LastResort | None = FitByTrimming(self._heap.texts, self._heap.trimmed)
         self._collector = Collector(self._heap, self.store.journal, actor=actor, watch=watch)
         self._collector.recover(now=clock())
         self.use(strategy)
@@ -263,11 +264,10 @@ class Conversation:
 
     def use(self, strategy: Choice) -> None:
         """Collect by this strategy from now on. If it learns, it begins with what is there."""
-        self._choice = strategy
-        self._strategy = strategy_of(strategy, self._tools())
-        self.last_resort: LastResort | None = FitByTrimming(self._heap.texts, self._heap.trimmed)
-        self._feed = LearningFeed(self._strategy) if isinstance(self._strategy, Learning) else None
-        self._is_taught = False
+        with self._guard:
+            self._choice, self._is_taught = strategy, False
+            self._strategy = chosen = strategy_of(strategy, self._tools())
+            self._feed = LearningFeed(chosen) if isinstance(chosen, Learning) else None
 
     def _take(self, messages: Sequence[Message], pinned_by: str) -> list[str]:
         self._changes += 1

@@ -428,14 +428,23 @@ def rewritten(history: History, messages: Sequence[Message]) -> Json:
 def _interleaved(
     history: History, raws: list[list[Json]], messages: Sequence[Message]
 ) -> list[Json]:
-    """Put what is not a message back in its place among the messages that are left."""
+    """Put what is not a message back in its place among the messages that are left.
+
+    A new message is where the first one after its predecessor is gone, if that is gone.
+    """
     if not history.asides:
         return [raw for each in raws for raw in each]
-    places = {m.message_id: at for m, at in zip(history.messages, history.positions, strict=True)}
+    known = {message.message_id: n for n, message in enumerate(history.messages)}
+    left = {message.message_id for message in messages}
+    gone = {n for name, n in known.items() if name not in left}
     waiting = list(reversed(history.asides))
     values: list[Json] = []
+    before = -1
     for message, each in zip(messages, raws, strict=True):
-        at = places.get(message.message_id, -1)
+        number = known.get(message.message_id)
+        place = before + 1 if number is None and before + 1 in gone else number
+        at = -1 if place is None else history.positions[place]
+        before = before if number is None else number
         while waiting and waiting[-1].position < at:
             values.append(waiting.pop().raw)
         values += each
