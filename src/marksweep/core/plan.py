@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from datetime import datetime
 from hashlib import blake2b
 from typing import Protocol
@@ -137,7 +138,7 @@ def make_plan(
     if last_resort is not None:
         _press(builder, context, last_resort)
     if lines is not None:
-        _leave_lines(builder, context, ranking, lines)
+        builder = _with_lines(builder, context, ranking, lines)
     return builder.plan(strategy.name, prices)
 
 
@@ -160,24 +161,27 @@ def _trim_first(builder: PlanBuilder, context: PlanningContext, resort: LastReso
         builder.take(proposal, context.may_yield)
 
 
-def _leave_lines(
+def _with_lines(
     builder: PlanBuilder, context: PlanningContext, ranking: Iterator[Proposal], lines: Lines
-) -> None:
-    """Insert a line for each run; if they do not fit the target, sweep more or insert fewer."""
+) -> PlanBuilder:
+    """Insert a line for each run; sweep more if then all fit the target, else insert fewer."""
     target, limit = context.target, context.limit
     is_met = target is not None and builder.left <= target
     finder = RunFinder(context, lines)
     runs = builder.runs(finder)
-    while is_met and target is not None and builder.left + runs.cost(context) > target:
-        proposal = next(ranking, None)
-        if proposal is None:
-            break
-        builder.take(proposal)
-        runs = builder.runs(finder)
+    if is_met and target is not None and builder.left + runs.cost(context) > target:
+        deeper = builder.copy()
+        for proposal in ranking:
+            deeper.take(proposal)
+            found = deeper.runs(finder)
+            if deeper.left + found.cost(context) <= target:
+                builder, runs = deeper, found
+                break
     most = target if is_met else limit
     if most is not None:
         runs = runs.within(most - builder.left, context)
     builder.leave(runs)
+    return builder
 
 
 def _press(builder: PlanBuilder, context: PlanningContext, resort: LastResort) -> None:
@@ -248,6 +252,13 @@ class PlanBuilder:
             self.take(proposal)
             if target is not None and self.left <= target:
                 return
+
+    def copy(self) -> PlanBuilder:
+        """Return another builder with the same steps; what one takes, the other does not."""
+        other = copy(self)
+        self._taken, self._drafts = self._taken.copy(), self._drafts.copy()
+        self._edits, self._refused = self._edits.copy(), self._refused.copy()
+        return other
 
     def is_exhausted(self) -> bool:
         """Return whether everything that may go was taken, or made shorter."""
