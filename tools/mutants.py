@@ -154,6 +154,12 @@ MUTANTS = (
         "        if segments[i].tokens < 0:\n",
     ),
     Mutant(
+        "last resort: what stays with others of its unit does not yield",
+        "strategies/last_resort.py",
+        "if context.may_go((i,))}",
+        "if False}",
+    ),
+    Mutant(
         "coverage: the agent's text may become a bare marker",
         "strategies/coverage/index.py",
         "if self.is_own and not any(",

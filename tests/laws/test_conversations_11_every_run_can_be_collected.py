@@ -62,6 +62,18 @@ def test_a_result_larger_than_the_window_is_trimmed_to_fit(
 
 
 @each_strategy
+def test_a_result_that_stays_with_a_system_message_is_trimmed_to_fit(strategy: Any) -> None:
+    read = Answered(calls=(Call("read", {"path": "a.py"}, LINES),), instructed="be brief")
+    beats = (Said("fix the parser"), read, Answered("I have read it."), Said("go on"))
+    talk = Conversation(limit=LIMIT, strategy=strategy, dialect="anthropic")
+    talk.extend(render_script(Script(beats), "anthropic"))
+    left = talk.messages
+    assert talk.tokens <= LIMIT
+    assert "be brief" in str(left)
+    assert validate(left, "anthropic") == []
+
+
+@each_strategy
 @settings(max_examples=8)
 @given(data=st.data())
 def test_what_may_go_or_be_trimmed_never_keeps_a_conversation_above_its_limit(

@@ -15,7 +15,7 @@ from marksweep.ledger import InstructionBudget
 from marksweep.messages import Message, Role
 from marksweep.plugins import GCConfig, GCResult, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
-from marksweep.testing.histories import valid
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script, valid
 from tests.broken_histories import broken
 from tests.plugins.histories import ids
 
@@ -155,18 +155,10 @@ def test_a_broken_history_is_not_made_worse(name: str, data: st.DataObject) -> N
     assert set(after) <= set(before)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-@given(data=st.data())
-def test_a_second_collection_changes_nothing(name: str, data: st.DataObject) -> None:
-    dialect = data.draw(st.sampled_from(DIALECTS))
-    history = read(data.draw(valid(dialect, 8)), dialect).messages
-    total = sum(map(weight, history))
-    config = GCConfig(
-        threshold_percent=80,
-        target_percent=data.draw(st.integers(0, 80)),
-        preserve_recent_turns=data.draw(st.integers(0, 3)),
-    )
-    budget = InstructionBudget(max(1, total))
+def collect_twice(name: str, history: Sequence[Message], target: int, recent: int) -> None:
+    """Collect at the threshold, and check that a second collection changes nothing."""
+    config = GCConfig(threshold_percent=80, target_percent=target, preserve_recent_turns=recent)
+    budget = InstructionBudget(max(1, sum(map(weight, history))))
     plugin = load_gc_plugin(name)
     usage: Any = {"percent_used": 85.0}
     budget.follow(lambda: history, weight)
@@ -174,6 +166,28 @@ def test_a_second_collection_changes_nothing(name: str, data: st.DataObject) -> 
     twice, result = plugin.collect(once, usage, config, GCTriggerReason.THRESHOLD, budget)
     assert twice == once
     assert result.tokens_freed == 0
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@given(data=st.data())
+def test_a_second_collection_changes_nothing(name: str, data: st.DataObject) -> None:
+    dialect = data.draw(st.sampled_from(DIALECTS))
+    history = read(data.draw(valid(dialect, 8)), dialect).messages
+    collect_twice(name, history, data.draw(st.integers(0, 80)), data.draw(st.integers(0, 3)))
+
+
+def read_rows(rows: int, remark: str = "use tabs", instructed: str = "") -> Answered:
+    """Make a call with what the user says beside its result, and the system before it."""
+    call = Call("read", {"path": "a.py"}, "line of output\n" * rows)
+    return Answered(calls=(call,), remark=remark, instructed=instructed)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_result_that_stays_with_a_locked_message_is_trimmed_at_once(name: str) -> None:
+    """The second collection would find room for the words beside it, and trim it then."""
+    beats = (Said("go"), read_rows(7, instructed="be brief"), read_rows(8), read_rows(12, ""))
+    history = render_script(Script(beats), "anthropic")
+    collect_twice(name, read(history, "anthropic").messages, target=0, recent=0)
 
 
 @pytest.mark.parametrize("name", ["gc_budget", "gc_summarize"])

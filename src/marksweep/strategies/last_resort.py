@@ -5,7 +5,8 @@ even alone: it would drive out everything else, and be trimmed all the same.
 
 To reach the target, once everything that may go was offered:
 
-1. the bulkiest results of what recency protects are trimmed, and older pastes of the user
+1. the bulkiest results of what recency protects, and of what stays only because another part of its
+   unit must, are trimmed, and older pastes of the user
 2. such results become one line each, the oldest first
 3. from the hard limit on, what may go goes, and the bulkiest results and pastes of all that must
    stay are trimmed
@@ -90,19 +91,21 @@ class FitByTrimming:
 
         If the next request may fail, take what may go, and trim what the model has not answered.
         """
-        yielding = [i for i, far in context.yields.items() if far is not Yield.LIMIT]
+        yields = _yields(context)
+        yielding = [i for i, far in yields.items() if far is not Yield.LIMIT]
         yield from self._trim(context, yielding, excess())
         yield from self._mask(context, yielding)
         if context.pressure is Pressure.HARD:
             yield from _oldest(context)
-            yield from self._trim(context, context.yields, excess())
+            yield from self._trim(context, yields, excess())
 
     def to_limit(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
         """Take what may go, then trim what must stay."""
+        yields = _yields(context)
         yield from _oldest(context)
-        yield from self._trim(context, context.yields, excess())
-        yield from self._mask(context, context.yields)
-        yield from self._trim(context, context.yields, excess(), self._written)
+        yield from self._trim(context, yields, excess())
+        yield from self._mask(context, yields)
+        yield from self._trim(context, yields, excess(), self._written)
 
     def at_last(self, context: PlanningContext) -> Iterator[Proposal]:
         """Take summaries, then the user's words, the oldest first."""
@@ -182,6 +185,12 @@ class FitByTrimming:
             and not text.is_call
             and (text.is_said or not text.is_observed)
         ]
+
+
+def _yields(context: PlanningContext) -> dict[int, Yield]:
+    """Return what yields, with what stays only because others of its unit must."""
+    staying = (i for unit in context.units if not context.may_go(unit) for i in unit)
+    return {i: Yield.TARGET for i in staying if context.may_go((i,))} | dict(context.yields)
 
 
 def _oldest(context: PlanningContext) -> Iterator[Proposal]:
