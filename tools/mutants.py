@@ -150,8 +150,8 @@ MUTANTS = (
     Mutant(
         "staying: words beside results go with them",
         "heaps/staying.py",
-        "        if segments[i].tokens <= left:\n",
-        "        if segments[i].tokens < 0:\n",
+        "for i in sorted(beside, reverse=True):",
+        "for i in ():",
     ),
     Mutant(
         "last resort: what stays with others of its unit does not yield",

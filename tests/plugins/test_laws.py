@@ -183,6 +183,14 @@ def read_rows(rows: int, remark: str = "use tabs", instructed: str = "") -> Answ
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
+def test_words_beside_results_do_not_go_because_newer_results_were_trimmed(name: str) -> None:
+    """The newer ones would take the room of the older ones, for which they were too large."""
+    beats = (Said("go"), read_rows(6), Said("and?"), read_rows(14), Answered("done"))
+    history = render_script(Script(beats), "anthropic")
+    collect_twice(name, read(history, "anthropic").messages, target=0, recent=1)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_a_result_that_stays_with_a_locked_message_is_trimmed_at_once(name: str) -> None:
     """The second collection would find room for the words beside it, and trim it then."""
     beats = (Said("go"), read_rows(7, instructed="be brief"), read_rows(8), read_rows(12, ""))

@@ -177,7 +177,8 @@ def _kept_words(
 ) -> Iterator[int]:
     """Choose which user messages stay: all, or the newest for which there is room.
 
-    In the room that is left, words beside results stay with these and with their calls.
+    In the room that is left, words beside results stay with these and with their calls. None stay
+    that are older than the first for which there is no room: it would take theirs once trimmed.
     """
     left = math.inf if room is None else room
     for i in sorted(typed, reverse=True):
@@ -186,9 +187,10 @@ def _kept_words(
             return
         yield i
     for i in sorted(beside, reverse=True):
-        if segments[i].tokens <= left:
-            left -= segments[i].tokens
-            yield i
+        left -= segments[i].tokens
+        if left < 0:
+            return
+        yield i
 
 
 def _recent(segments: Sequence[Segment], protection: Protection) -> tuple[list[int], list[int]]:
