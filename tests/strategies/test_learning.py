@@ -136,6 +136,15 @@ def test_after_a_restart_it_observes_no_more_than_it_needs(tmp_path: Path) -> No
     again.close()
 
 
+def test_a_strategy_that_is_used_later_observes_what_is_there() -> None:
+    strategy = Oldest()
+    talk = Conversation(limit=10**6, strategy="truncate")
+    ids = fed(talk)
+    talk.use(strategy)
+    assert talk.plan(200).strategy == strategy.name
+    assert strategy.observed == ids
+
+
 ALIKE: dict[str, Choice] = {
     "in a tuple": ("coverage",),
     "behind another tier": ("superseded", "coverage"),
