@@ -437,7 +437,7 @@ def _with_pastes_cut(cut: Sections, most: int) -> Sections:
     cuts_lines = measured or not any(isinstance(piece, Gap) for piece in cut.pieces)
     pieces: list[Piece] = []
     for piece in cut.pieces:
-        if isinstance(piece, Section) and len(piece.text) > most:
+        if isinstance(piece, Section) and len(piece.text) > MAX_CHARACTERS:
             pieces += sections_within(piece, most, cuts_lines=cuts_lines)
         else:
             pieces.append(piece)
