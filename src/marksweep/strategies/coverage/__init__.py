@@ -392,7 +392,11 @@ class CoverageState:
                 message.texts.append(CutText(text.part, [block], is_own=is_own))
                 continue
             is_written = is_own or text.is_said
-            cut = self._paragraphs(text) if is_written else sections(text.words, self._most)
+            cut = (
+                self._paragraphs(text)
+                if is_written
+                else sections(text.words, self._section_characters)
+            )
             head, body = _headed(cut) if has_calls else ((), cut)
             pieces = [*head, *index.add(message, body, observed=text.is_observed)]
             framed += [piece.text for piece in head]
@@ -410,11 +414,11 @@ class CoverageState:
         """Cut written text; scripts only if they are too large for the window."""
         limit = self._limit() if self._limit else 0
         largest = int(SCRIPT_SHARE * limit * CHARACTERS_PER_TOKEN)
-        cut = paragraphs(text.words, largest or None, self._most)
-        return _with_pastes_cut(cut, self._most) if text.is_said else cut
+        cut = paragraphs(text.words, largest or None, self._section_characters)
+        return _with_pastes_cut(cut, self._section_characters) if text.is_said else cut
 
     @property
-    def _most(self) -> int:
+    def _section_characters(self) -> int:
         """How many characters a section may have."""
         limit = self._limit() if self._limit else 0
         share = int(SECTION_SHARE * limit * CHARACTERS_PER_TOKEN)
@@ -433,8 +437,8 @@ class CoverageState:
 
 def _with_pastes_cut(cut: Sections, most: int) -> Sections:
     """Cut tool output that was sent in the user's name."""
-    measured = cut.measure is Measure.CHARACTERS
-    cuts_lines = measured or not any(isinstance(piece, Gap) for piece in cut.pieces)
+    has_gaps = any(isinstance(piece, Gap) for piece in cut.pieces)
+    cuts_lines = cut.measure is Measure.CHARACTERS or not has_gaps
     pieces: list[Piece] = []
     for piece in cut.pieces:
         if isinstance(piece, Section) and len(piece.text) > MAX_CHARACTERS:
