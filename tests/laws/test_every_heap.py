@@ -84,6 +84,8 @@ class EveryHeap(RuleBasedStateMachine):
         if plan.steps:
             assert plan.size_after + plan.steps[-1].size > plan.target_size
         assert bool(plan.blockers) == (plan.size_after > plan.target_size)
+        if plan.blockers:
+            assert sum(blocker.size for blocker in plan.blockers) == plan.size_after
 
     @rule(data=st.data())
     def undo(self, data: st.DataObject) -> None:

@@ -435,25 +435,40 @@ class PlanBuilder:
 
     def _blockers(self) -> tuple[Blocker, ...]:
         """List all that is left, by the reason why it is, largest first."""
-        staying = (unit for unit in self._candidates.units if not self._taken[unit[0]])
-        found = self._by_reason(staying)
-        snapshot = self._candidates.snapshot
+        candidates, tally = self._candidates, _Tally()
+        left = self._sizes_left()
+        for unit in candidates.units:
+            staying = [i for i in unit if i in left]
+            reason = candidates.reason_to_keep(unit) if staying else None
+            for i in staying:
+                tally.add(reason or (_TRIMMED if i in self._edits else _NOT_OFFERED), left[i])
+        for draft in self._drafts:
+            if draft is not None and draft.action not in IN_PLACE and draft.replacement is not None:
+                tally.add("stands for what went", draft.replacement.tokens)
+        snapshot = candidates.snapshot
         if snapshot.rest_size:
-            found.append(Blocker("not looked at", snapshot.rest_segments, snapshot.rest_size))
-        return _largest(found)
+            tally.add("not looked at", snapshot.rest_size, snapshot.rest_segments)
+        return tally.largest()
 
     def _refusals(self) -> tuple[Blocker, ...]:
         """List what was proposed but may not go."""
-        return _largest(self._by_reason(sorted(self._refused)))
+        candidates, tally = self._candidates, _Tally()
+        for members in sorted(self._refused):
+            size = sum([candidates.sizes[i] for i in members])
+            tally.add(candidates.reason_to_keep(members) or _NOT_OFFERED, size, len(members))
+        return tally.largest()
 
-    def _by_reason(self, units: Iterable[tuple[int, ...]]) -> list[Blocker]:
-        candidates, sizes = self._candidates, self._candidates.sizes
-        counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-        for members in units:
-            reason = candidates.reason_to_keep(members) or "not offered by the strategy"
-            counts[reason][0] += len(members)
-            counts[reason][1] += sum([sizes[i] for i in members])
-        return [Blocker(reason, count, size) for reason, (count, size) in counts.items()]
+    def _sizes_left(self) -> dict[int, int]:
+        """Return the size of each segment that stays, as the steps leave it."""
+        sizes = self._candidates.sizes
+        left = {i: size for i, size in enumerate(sizes) if self._taken[i] != _GONE}
+        for i, n in self._edits.items():
+            edit = self._drafts[n]
+            if edit is not None and edit.action in IN_PLACE:
+                left[i] -= edit.size
+            else:  # its summary is counted as what stands for it
+                del left[i]
+        return left
 
     def _whole_units(self, members: tuple[int, ...]) -> tuple[int, ...]:
         units = self._candidates.units
@@ -463,10 +478,26 @@ class PlanBuilder:
 
 
 _EDITED, _GONE = 1, 2
+_NOT_OFFERED = "not offered by the strategy"
+_TRIMMED = "trimmed as far as it goes"
 
 
-def _largest(blockers: list[Blocker]) -> tuple[Blocker, ...]:
-    return tuple(sorted(blockers, key=lambda b: (-b.size, b.reason))[:MAX_BLOCKERS])
+class _Tally:
+    """How many segments stay for each reason, and their size."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+
+    def add(self, reason: str, size: int, segments: int = 1) -> None:
+        """Count segments that stay for a reason."""
+        sums = self._sums[reason]
+        sums[0] += segments
+        sums[1] += size
+
+    def largest(self) -> tuple[Blocker, ...]:
+        """Return the reasons why most stays, largest first."""
+        found = [Blocker(reason, count, size) for reason, (count, size) in self._sums.items()]
+        return tuple(sorted(found, key=lambda b: (-b.size, b.reason))[:MAX_BLOCKERS])
 
 
 def over_limit(limit: int, plan: Plan) -> str:
