@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -17,8 +18,9 @@ from hypothesis import strategies as st
 
 from marksweep import Conversation, tidy, validate
 from marksweep.dialects import read
+from marksweep.errors import OverLimitWarning
 from marksweep.heaps.stash_search import GAP
-from marksweep.messages import Message, Role, left_out_in, starts_turn
+from marksweep.messages import Message, Role, is_summary, left_out_in, starts_turn
 from marksweep.plugins import GCConfig, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.sections import NEXT_GAP, LeftOut
@@ -105,6 +107,26 @@ def test_conversations_and_tidy_show_what_a_model_can_work_with(
     limit = max(300, talk.tokens)
     tidied = tidy(messages, limit=limit, strategy=strategy, dialect=dialect)
     check(before, list(read(tidied, dialect).messages))
+
+
+@each_strategy
+@settings(max_examples=8)
+@given(script=beats, dialect=st.sampled_from(PROVIDERS), limit=st.integers(300, 3_000))
+def test_what_the_user_did_not_say_is_never_shown_as_if(
+    strategy: Any, script: Script, dialect: str, limit: int
+) -> None:
+    talk = Conversation(limit=limit, strategy=strategy, dialect=dialect)
+    said: set[str] = set()
+    for raw in render_script(script, dialect):
+        talk.extend([raw])
+        said.add(talk.history[-1].text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OverLimitWarning)
+            assert talk.messages
+        for message in talk.history:
+            if message.role is Role.USER and message.text and message.text not in said:
+                is_note = message.text.startswith("[recalled from m")
+                assert is_note or left_out_in(message) or is_summary(message)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

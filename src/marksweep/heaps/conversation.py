@@ -27,7 +27,7 @@ from marksweep.heaps.forms import Line, MessageForm, with_texts
 from marksweep.heaps.gaps import Gaps
 from marksweep.heaps.live_index import Fingerprint
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.heaps.stash_search import GAP, RECALLED
+from marksweep.heaps.stash_search import GAP, RECALLED, note_head, shorter_note
 from marksweep.heaps.staying import (
     MESSAGE,
     NOTE,
@@ -497,11 +497,16 @@ class ConversationHeap(SegmentHeap):
         """Keep only these sections of some parts; None if the message does not get shorter."""
         if segment.type not in SPOKEN:
             return None
-        subjects = {outcome.part: outcome.subject for outcome in self.outcomes(segment)}
-        written = {
-            part: shown(kept, subjects.get(part, ""), segment.segment_id)
-            for part, kept in texts.items()
-        }
+        if segment.type == RECALLED:
+            written = {part: shorter_note(segment.text, kept) for part, kept in texts.items()}
+            if not all(written.values()):
+                return None
+        else:
+            subjects = {outcome.part: outcome.subject for outcome in self.outcomes(segment)}
+            written = {
+                part: shown(kept, subjects.get(part, ""), segment.segment_id)
+                for part, kept in texts.items()
+            }
         shorter = with_texts(self.message(segment), written)
         if shorter is None:
             return None
@@ -543,9 +548,10 @@ class ConversationHeap(SegmentHeap):
         """Return the maker of the lines that stand for swept messages."""
         return Gaps(self.message, self.form, self.counter)
 
-    def note(self, text: str, before: Segment) -> Segment:
-        """Make a note that comes right before a message."""
+    def note(self, sources: Sequence[str], text: str, before: Segment) -> Segment:
+        """Make a note with a text from these messages, that comes right before a message."""
         name = f"{RECALLED}-{before.segment_id}"
+        text = f"{note_head(sources)}\n{text}"
         return Segment(
             segment_id=name,
             type=RECALLED,

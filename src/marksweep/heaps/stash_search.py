@@ -7,7 +7,7 @@ often contain the answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -33,6 +33,9 @@ STAND_IN_TOKENS = 50
 RECALLED = "recalled"
 """The type of notes: parts of swept messages that came back."""
 
+MAX_SOURCES = 3
+"""Messages that the head of a note names. More help to find them, and cost more."""
+
 GAP = "gap"
 """The type of segments that are one line each, in place of messages."""
 
@@ -44,6 +47,30 @@ RANK_ALL_MESSAGES = 20_000
 
 Higher ranks longer conversations with the context of each message, and takes longer.
 """
+
+
+def note_head(sources: Iterable[str]) -> str:
+    """Begin a note: nobody says it now, and these messages have the rest."""
+    names = [*dict.fromkeys(sources)]
+    listed = [*names[:MAX_SOURCES], *(["…"] if names[MAX_SOURCES:] else [])]
+    return f"[recalled from {', '.join(listed)}]"
+
+
+def shorter_note(note: str, kept: Sections) -> str:
+    """Write a note with less of its text; empty if none is left.
+
+    Its head stays. No line stands for the rest: a note only repeats what is elsewhere.
+    """
+    head = note.partition("\n")[0]
+    out: list[str] = []
+    before: Piece | None = None
+    for piece in kept.pieces:
+        if isinstance(piece, Section):
+            text = piece.text if out else piece.text.removeprefix(head).removeprefix("\n")
+            goes_on = piece.glued and isinstance(before, Section)
+            out += [text] if goes_on or not text else ["\n", text]
+        before = piece
+    return f"{head}{''.join(out)}" if any(out) else ""
 
 
 def search_stash(stash: Stash, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:

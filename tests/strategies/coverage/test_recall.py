@@ -12,7 +12,6 @@ from marksweep.core.laws import broken_laws
 from marksweep.errors import NotFound
 from marksweep.model import Action, Entry, Event
 from marksweep.stores.sqlite import SqliteStore
-from marksweep.strategies.coverage import RECALLED
 from marksweep.testing.builders import Clock
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
@@ -27,21 +26,23 @@ def read(name: str) -> Answered:
 
 
 FLOOD = Script((Said("Mend the parser."), read("old"), *(read(f"new{n}") for n in range(6))))
-AGAIN = Script((Answered("", calls=(Call("grep", {"q": ASKED}, "no such file"),)),))
 
 
-def parts(dialect: str) -> tuple[list[Any], list[Any]]:
+def parts(dialect: str, asked: str = ASKED) -> tuple[list[Any], list[Any]]:
     """Return the flood of messages, and the one that mentions what it swept."""
     flood = render_script(FLOOD, dialect)
-    whole = render_script(Script((*FLOOD.beats, *AGAIN.beats)), dialect)
+    asks = Answered("", calls=(Call("grep", {"q": asked}, "no such file"),))
+    whole = render_script(Script((*FLOOD.beats, asks)), dialect)
     return flood, whole[len(flood) :]
 
 
-def flooded(dialect: str = "openai_chat", **options: Any) -> Conversation:
+def flooded(
+    dialect: str = "openai_chat", asked: str = ASKED, limit: int = LIMIT, **options: Any
+) -> Conversation:
     """Make a conversation that swept the old read, and then got a message that mentions it."""
-    options = {"limit": LIMIT, "strategy": "coverage_quality", "clock": Clock(), **options}
-    talk = Conversation(**options, dialect=dialect)
-    flood, again = parts(dialect)
+    options = {"strategy": "coverage_quality", "clock": Clock(), **options}
+    talk = Conversation(**options, limit=limit, dialect=dialect)
+    flood, again = parts(dialect, asked)
     for message in flood:
         talk.extend([message])
         talk.collect_if_due()
@@ -91,12 +92,33 @@ def test_a_plan_shows_what_would_come_back_and_touches_nothing() -> None:
     assert step.segments == ()
     assert ASKED in step.reason
     assert step.replacement is not None
-    assert step.replacement.text.startswith(RECALLED)
+    read_old = before[2].message_id
+    assert step.replacement.text.startswith(f"[recalled from {read_old}]\n")
     assert talk.history == before
     assert talk.plan_recall() == plan
     assert broken_laws(talk._heap.snapshot(), {}, plan) == ()
     report = talk.collect(plan)
     assert report.tokens_freed == step.size < 0
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_a_note_that_is_shortened_keeps_its_head_and_needs_no_line(dialect: str) -> None:
+    asked = " ".join(f"old_{n}" for n in range(3, 40, 6))
+    talk = flooded(dialect, asked)
+    assert talk.messages
+    (note,) = [m for m in talk.history if m.text.startswith("[recalled from ")]
+    head, *lines = note.text.split("\n")
+    shorter: set[str] = set()
+    for target in range(talk.tokens, 0, -10):
+        for step in talk.plan(target).steps:
+            if note.message_id in step.segments and step.replacement is not None:
+                shorter.add(step.replacement.text)
+    assert shorter
+    for text in shorter:
+        first, *rest = text.split("\n")
+        assert first == head
+        assert rest
+        assert set(rest) < set(lines)
 
 
 def test_it_comes_back_once() -> None:
@@ -184,4 +206,4 @@ def test_when_a_big_result_is_gone_what_it_displaced_comes_back_up_to_where_swee
     assert "there is room for them again" in plan.steps[0].reason
     assert talk.messages
     assert talk.tokens <= LIMIT
-    assert any(message.text.startswith(RECALLED) for message in talk.history)
+    assert any(message.text.startswith("[recalled from ") for message in talk.history)

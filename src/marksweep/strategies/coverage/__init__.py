@@ -52,7 +52,7 @@ from marksweep.strategies.coverage.text import acted_on
 from marksweep.strategies.mask import Texts, Trimmed
 from marksweep.tokens import count
 
-__all__ = ["ECONOMY", "QUALITY", "RECALLED", "Coverage", "Note", "Setting", "Texts"]
+__all__ = ["ECONOMY", "QUALITY", "Coverage", "Note", "Setting", "Texts"]
 
 MAX_REFILL_BLOCKS = 4096
 """Dropped blocks to consider when there is free space, the last dropped first."""
@@ -62,8 +62,6 @@ SMALLEST_ROOM = 8
 """Tokens below which nothing comes back."""
 SMALLEST_WORTH = 1e-4
 """Worth of a block below which it does not come back."""
-RECALLED = "[recalled]"
-"""Prefix of a note."""
 MAX_NAMES = 3
 """How many names a reason lists."""
 
@@ -98,8 +96,8 @@ MEMORY_WINDOWS = 4
 More lets older text come back automatically, and takes about twenty bytes per character.
 """
 
-Note = Callable[[str, Segment], Segment]
-"""Make a note that comes right before a message."""
+Note = Callable[[Sequence[str], str, Segment], Segment]
+"""Make a note with a text from these messages, that comes right before a message."""
 
 Limit = Callable[[], int]
 """Return the tokens of the window; 0 if unknown."""
@@ -202,7 +200,8 @@ class Coverage:
         if most is not None:
             room = min(room, most - context.size - NOTE_TOKENS)
         while taken := self._pick(blocks, room, bar):
-            note = self._note(_written(taken), context.segments[before])
+            sources = [block.message.segment_id for block in taken]
+            note = self._note(sources, _written(taken), context.segments[before])
             excess = 0 if most is None else context.size + note.tokens - most
             if excess <= 0:
                 break
@@ -251,11 +250,11 @@ def _may_precede(message: Segment) -> bool:
 
 def _written(blocks: list[Block]) -> str:
     """Write blocks that come back as one text."""
-    out = [RECALLED]
+    out: list[str] = []
     before = -2
     for block in blocks:
         goes_on = block.section.glued and block.number == before + 1
-        out += ["" if goes_on else "\n", block.text]
+        out += ["" if goes_on or not out else "\n", block.text]
         before = block.number
     return "".join(out)
 
@@ -347,7 +346,7 @@ class CoverageState:
         message = MessageBlocks(segment.segment_id)
         copied = self._take_announced(segment)
         if copied:
-            message.texts.append(CutText(0, [*self.index.copy(message, copied)]))
+            message.texts.append(CutText(0, [*self.index.copy(message, copied)], is_note=True))
             return self._settle(message, segment)
         texts = self._texts(segment)
         speaks = any(not text.is_observed for text in texts)

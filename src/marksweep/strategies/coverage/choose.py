@@ -239,7 +239,7 @@ class Sweep:
         A message of which nothing is left has no such line, unless the rest of its unit stays.
         """
         message = self._messages[i]
-        if block.is_frame:
+        if block.is_frame or block.cut.is_note:
             return block.tokens
         text, at = block.cut, block.at
         before = self._gaps.get(id(text))

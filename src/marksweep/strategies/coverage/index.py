@@ -160,6 +160,8 @@ class CutText(msgspec.Struct):
     measure: Measure = Measure.LINES
     is_own: bool = False
     """Whether the agent wrote it."""
+    is_note: bool = False
+    """Whether it repeats blocks of other messages. No line stands for what goes of it."""
 
     def blocks(self) -> list[Block]:
         """Return the known blocks."""
