@@ -71,6 +71,14 @@ def test_a_file_that_exists_is_not_overwritten(tmp_path: Path) -> None:
     assert taken.read_text() == "precious"
 
 
+def test_a_place_where_no_store_can_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run("demo", "--store", str(tmp_path / "file" / "demo.db"))
+    assert done.returncode == 4
+    assert done.stderr.startswith("marksweep: ")
+    assert "choose another location" in " ".join(done.stderr.split())
+
+
 def test_help_names_the_commands_and_an_unknown_one_is_refused() -> None:
     assert "demo" in run("--help").stdout
     assert run("sweep").returncode == 2

@@ -23,6 +23,7 @@ from rich.text import Text
 import marksweep
 from marksweep.cli import INTERRUPTED, render
 from marksweep.cli.app import app
+from marksweep.cli.common import command as make_command
 from marksweep.dialects.base import Json
 from marksweep.model import Reference, Segment, utc_now
 from marksweep.preview import excerpt
@@ -53,7 +54,7 @@ NEXT = {
 """What to try next, and the command."""
 
 
-@click.command("demo")
+@make_command("demo")
 @click.option("--store", type=click.Path(path_type=Path), help="Keep the store in this new file.")
 @click.option(
     "--picture", type=click.Path(path_type=Path), help="Write the session's picture (SVG) here."
