@@ -317,6 +317,21 @@ def test_opencode_is_forwarded_to_its_base_url_wherever_that_is_configured(
     assert "outside" not in found
 
 
+@pytest.mark.parametrize("name", CLIENTS)
+def test_without_home_a_client_has_the_home_folder_of_its_user(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, here = tmp_path / "home", tmp_path / "here"
+    here.mkdir()
+    home.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(Path, "home", lambda: home)
+    client, environment = CLIENTS[name], {"OPENAI_API_KEY": "x"}
+    place = Place("http://127.0.0.1:1", tmp_path, ["marksweep"], environment)
+    client.launch(place, client.upstreams(environment), [])
+    assert list(here.iterdir()) == []
+
+
 @pytest.mark.parametrize("file", [".env", ".gemini/.env", "project/.env"])
 def test_gemini_is_not_sent_to_google_if_a_file_names_another_host(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

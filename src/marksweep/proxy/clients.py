@@ -112,6 +112,10 @@ def _by_variables(*names: tuple[str, str, str]) -> Callable[[Mapping[str, str]],
     return lambda given: {name: given.get(var) or url for name, var, url in names}
 
 
+def _home(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("HOME") or Path.home())
+
+
 def _claude(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
     del upstreams
     variables = {"ANTHROPIC_BASE_URL": place.at("anthropic")}
@@ -140,7 +144,7 @@ def _codex_upstreams(environment: Mapping[str, str]) -> Upstreams:
 
 
 def _codex_configuration(environment: Mapping[str, str]) -> dict[str, Json]:
-    home = Path(environment.get("CODEX_HOME") or Path(environment.get("HOME", "~")) / ".codex")
+    home = Path(environment.get("CODEX_HOME") or _home(environment) / ".codex")
     try:
         return tomllib.loads((home / "config.toml").read_text("utf-8"))
     except FileNotFoundError:
@@ -180,7 +184,7 @@ def _codex(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Laun
 
 def _pi_folder(environment: Mapping[str, str]) -> Path:
     named = environment.get("PI_CODING_AGENT_DIR")
-    return Path(named) if named else Path(environment.get("HOME", "~")) / ".pi" / "agent"
+    return Path(named) if named else _home(environment) / ".pi" / "agent"
 
 
 def _pi_models(environment: Mapping[str, str]) -> dict[str, Json]:
@@ -250,7 +254,7 @@ def _opencode_upstreams(environment: Mapping[str, str]) -> Upstreams:
 def _opencode_files(environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield where opencode looks for its configuration; later files win."""
     names = ("opencode.json", "opencode.jsonc")
-    home = Path(environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~"), ".config"))
+    home = Path(environment.get("XDG_CONFIG_HOME") or _home(environment) / ".config")
     yield from (home / "opencode" / name for name in names)
     if own := environment.get("OPENCODE_CONFIG"):
         yield Path(own)
@@ -275,7 +279,7 @@ def _gemini_upstreams(environment: Mapping[str, str]) -> Upstreams:
     """
     if url := environment.get(GEMINI_URL):
         return {"gemini": url}
-    for folder in (*_project_folders(), Path(environment.get("HOME", "~"))):
+    for folder in (*_project_folders(), _home(environment)):
         for file in (folder / ".gemini" / ".env", folder / ".env"):
             if file.is_file() and _GEMINI_URL_SET.search(file.read_text("utf-8", "replace")):
                 raise BadInput(f"{file} sets {GEMINI_URL}. Export it in the shell instead.")
@@ -285,7 +289,7 @@ def _gemini_upstreams(environment: Mapping[str, str]) -> Upstreams:
 def _gemini(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
     """Give Gemini CLI a copy of its folder in which the settings include the recall server."""
     del upstreams
-    home = Path(place.environment.get("GEMINI_CLI_HOME") or place.environment.get("HOME", "~"))
+    home = Path(place.environment.get("GEMINI_CLI_HOME") or _home(place.environment))
     copy = place.folder / "gemini"
     folder = LinkedFolder(home / ".gemini", copy / ".gemini", "settings.json")
     folder.make("history", "tmp")
