@@ -317,6 +317,54 @@ def test_opencode_is_forwarded_to_its_base_url_wherever_that_is_configured(
     assert "outside" not in found
 
 
+def test_claude_is_forwarded_to_the_base_url_in_the_users_settings_which_it_prefers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, user = tmp_path / "project", tmp_path / ".claude"
+    (project / ".claude").mkdir(parents=True)
+    user.mkdir()
+    monkeypatch.chdir(project)
+    environment = {"HOME": str(tmp_path), "ANTHROPIC_BASE_URL": "http://exported"}
+    claude = CLIENTS["claude"]
+    assert claude.upstreams(environment) == {"anthropic": "http://exported"}
+    own = json.dumps({"env": {"ANTHROPIC_BASE_URL": "http://own"}})
+    (user / "settings.json").write_text(own)
+    assert claude.upstreams(environment) == {"anthropic": "http://own"}
+    place = Place("http://127.0.0.1:1", tmp_path, ["marksweep"], environment)
+    launch = claude.launch(place, claude.upstreams(environment), [])
+    settings = json.loads(Path(launch.arguments[-1]).read_text())
+    assert settings["env"] == {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1/@anthropic"}
+    monkeypatch.chdir(tmp_path)
+    assert claude.upstreams(environment) == {"anthropic": "http://own"}, "the home folder"
+    monkeypatch.chdir(project)
+    (project / ".claude" / "settings.local.json").write_text(own)
+    with pytest.raises(BadInput, match=r"settings\.local\.json sets ANTHROPIC_BASE_URL"):
+        claude.upstreams(environment)
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        (".env", "OPENAI_API_BASE=http://own/v1"),
+        ("project/.env", "export ANTHROPIC_API_BASE = http://own"),
+        ("project/.aider.conf.yml", "openai-api-base: http://own/v1"),
+    ],
+)
+def test_aider_is_not_wrapped_if_a_file_names_a_base_url_which_it_prefers(
+    file: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "project" / "src"
+    inner.mkdir(parents=True)
+    (tmp_path / "project" / ".git").mkdir()
+    monkeypatch.chdir(inner)
+    environment = {"HOME": str(tmp_path), "OPENAI_API_BASE": "http://exported/v1"}
+    (tmp_path / file).write_text(f"model: x\n# {line}\n")
+    assert CLIENTS["aider"].upstreams(environment)["openai"] == "http://exported/v1"
+    (tmp_path / file).write_text(f"model: x\n{line}\n")
+    with pytest.raises(BadInput, match=r"_API_BASE|openai-api-base"):
+        CLIENTS["aider"].upstreams(environment)
+
+
 @pytest.mark.parametrize("name", CLIENTS)
 def test_without_home_a_client_has_the_home_folder_of_its_user(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -27,7 +27,15 @@ OPENAI = f"{PROVIDERS['openai']}/v1"
 GEMINI_URL = "GOOGLE_GEMINI_BASE_URL"
 """The variable with the base URL of Gemini CLI."""
 
-_GEMINI_URL_SET = re.compile(rf"^\s*(?:export\s+)?{GEMINI_URL}\s*=\s*\S", re.MULTILINE)
+_GEMINI_URL_SET = re.compile(rf"^\s*(?:export\s+)?({GEMINI_URL})\s*=\s*\S", re.MULTILINE)
+
+CLAUDE_URL = "ANTHROPIC_BASE_URL"
+"""The variable with the base URL of Claude Code."""
+
+_AIDER_URL_SET = re.compile(
+    r"^\s*(?:export\s+)?((?:AIDER_)?(?:OPENAI|ANTHROPIC)_API_BASE|openai-api-base)\s*[=:]\s*\S",
+    re.MULTILINE,
+)
 
 RECALL_TOOL = "mcp__marksweep__recall"
 """Name of the recall tool in Claude Code."""
@@ -107,18 +115,34 @@ class Client(msgspec.Struct, frozen=True):
     launch: Callable[[Place, Upstreams, Sequence[str]], Launch]
 
 
-def _by_variables(*names: tuple[str, str, str]) -> Callable[[Mapping[str, str]], Upstreams]:
-    """Read base URLs from variables: the name of the upstream, the variable, the default."""
-    return lambda given: {name: given.get(var) or url for name, var, url in names}
-
-
 def _home(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("HOME") or Path.home())
 
 
+def _claude_upstreams(environment: Mapping[str, str]) -> Upstreams:
+    """Read the base URL from the user's settings, which Claude Code prefers to the environment.
+
+    One in a project's settings is refused: Claude Code may not trust it, and without it the token
+    of another host would be sent to Anthropic.
+    """
+    user = Path(environment.get("CLAUDE_CONFIG_DIR") or _home(environment) / ".claude")
+    own = _claude_url(user / "settings.json")
+    project = Path.cwd() / ".claude"
+    for file in (project / "settings.local.json", project / "settings.json"):
+        if project != user and _claude_url(file):
+            raise BadInput(f"{file} sets {CLAUDE_URL}. Set it in {user / 'settings.json'} instead.")
+    return {"anthropic": own or environment.get(CLAUDE_URL) or ANTHROPIC}
+
+
+def _claude_url(file: Path) -> str:
+    variables = _configuration(file).get("env")
+    url = variables.get(CLAUDE_URL) if isinstance(variables, dict) else None
+    return url if isinstance(url, str) else ""
+
+
 def _claude(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
     del upstreams
-    variables = {"ANTHROPIC_BASE_URL": place.at("anthropic")}
+    variables = {CLAUDE_URL: place.at("anthropic")}
     given = list(arguments)
     if given and given[0] in CLAUDE_COMMANDS:
         return Launch(given, variables)
@@ -126,8 +150,8 @@ def _claude(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Lau
     servers = {"mcpServers": {"marksweep": {"command": command, "args": rest}}}
     given += ["--mcp-config", _written(place.folder / "mcp.json", servers)]
     if not any(word.split("=")[0] == "--settings" for word in given):
-        allowed = {"permissions": {"allow": [RECALL_TOOL]}}
-        given += ["--settings", _written(place.folder / "settings.json", allowed)]
+        ours = {"permissions": {"allow": [RECALL_TOOL]}, "env": variables}
+        given += ["--settings", _written(place.folder / "settings.json", ours)]
     return Launch(given, variables)
 
 
@@ -279,11 +303,25 @@ def _gemini_upstreams(environment: Mapping[str, str]) -> Upstreams:
     """
     if url := environment.get(GEMINI_URL):
         return {"gemini": url}
-    for folder in (*_project_folders(), _home(environment)):
-        for file in (folder / ".gemini" / ".env", folder / ".env"):
-            if file.is_file() and _GEMINI_URL_SET.search(file.read_text("utf-8", "replace")):
-                raise BadInput(f"{file} sets {GEMINI_URL}. Export it in the shell instead.")
+    _refuse_if_set(_GEMINI_URL_SET, (".gemini/.env", ".env"), environment)
     return {"gemini": GEMINI}
+
+
+def _refuse_if_set(url: re.Pattern[str], names: Sequence[str], given: Mapping[str, str]) -> None:
+    """Refuse a base URL in files of these names, in the project's folders or the home folder."""
+    for folder in (*_project_folders(), _home(given)):
+        for file in (folder / name for name in names):
+            if file.is_file() and (found := url.search(file.read_text("utf-8", "replace"))):
+                raise BadInput(f"{file} sets {found[1]}. Export it in the shell instead.")
+
+
+def _aider_upstreams(environment: Mapping[str, str]) -> Upstreams:
+    """Read the base URLs from the environment; aider prefers those of its files, so refuse them."""
+    _refuse_if_set(_AIDER_URL_SET, (".env", ".aider.conf.yml"), environment)
+    return {
+        "openai": environment.get("OPENAI_API_BASE") or OPENAI,
+        "anthropic": environment.get("ANTHROPIC_API_BASE") or ANTHROPIC,
+    }
 
 
 def _gemini(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
@@ -318,18 +356,14 @@ def _in_variables(
 
 
 CLIENTS = {
-    "claude": Client(
-        "claude", _by_variables(("anthropic", "ANTHROPIC_BASE_URL", ANTHROPIC)), _claude
-    ),
+    "claude": Client("claude", _claude_upstreams, _claude),
     "codex": Client("codex", _codex_upstreams, _codex),
     "opencode": Client("opencode", _opencode_upstreams, _opencode),
     "pi": Client("pi", _pi_upstreams, _pi),
     "gemini": Client("gemini", _gemini_upstreams, _gemini),
     "aider": Client(
         "aider",
-        _by_variables(
-            ("openai", "OPENAI_API_BASE", OPENAI), ("anthropic", "ANTHROPIC_API_BASE", ANTHROPIC)
-        ),
+        _aider_upstreams,
         _in_variables(("OPENAI_API_BASE", "openai"), ("ANTHROPIC_API_BASE", "anthropic")),
     ),
 }
