@@ -32,6 +32,7 @@ class Provider(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.headers: list[tuple[str, str]] = []
+        self.body = b""
         self.has_request = threading.Event()
         self.was_left = threading.Event()
 
@@ -47,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None: ...
 
     def answer(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length") or 0))
+        self.server.body = self.rfile.read(int(self.headers.get("content-length") or 0))
         self.server.headers = self.headers.items()
         self.server.has_request.set()
         path = self.path.removesuffix("/v1/messages").removesuffix("/v1/chat/completions")
@@ -133,6 +134,17 @@ def test_headers_pass_byte_for_byte_in_both_directions(
     assert sent == [("anthropic-beta", "one"), ("anthropic-beta", "two"), ("x-title", "caf\xe9")]
     assert b"200 OK" in answer
     assert "x-organization: 公司".encode() in answer
+
+
+def test_a_request_that_asks_for_http_2_keeps_its_body(
+    running: Running, provider: Provider
+) -> None:
+    body = json.dumps({"messages": [{"role": "user", "content": "a\r\nupgrade: it"}]}).encode()
+    asked = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk"
+    with connected(running, f"POST /v1/messages HTTP/1.1\r\n{asked}", body) as opened:
+        assert opened.recv(12) == b"HTTP/1.1 200"
+    assert provider.body == body
+    assert not {"upgrade", "http2-settings"} & {name.lower() for name, _ in provider.headers}
 
 
 def test_cookies_of_one_client_are_not_sent_for_another(

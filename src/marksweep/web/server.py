@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import struct
 import sys
@@ -28,12 +29,26 @@ GRACEFUL_SECONDS = 5
 """How long a stopping server waits for running responses."""
 
 
+_UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
+"""The header with which a request asks for another protocol."""
+
+
 class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """A connection that is reset, not closed, if this process is killed.
+    """A connection that speaks HTTP/1.1 only, and is reset, not closed, if this process is killed.
 
     A reset in the middle of a response is an error that clients retry. Some take a plain close as
     the end of the session.
     """
+
+    def data_received(self, data: bytes) -> None:
+        """Read a request as if it did not ask for another protocol.
+
+        The parser drops the body of one that does: Java's client asks for HTTP/2 in every request.
+        """
+        if self.cycle is None or not self.cycle.more_body:
+            head, *rest = data.split(b"\r\n\r\n", 1)
+            data = b"\r\n\r\n".join([_UPGRADE.sub(b"", head), *rest])
+        super().data_received(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Make the kernel reset the connection unless somebody closes it."""
