@@ -59,6 +59,26 @@ def test_bulky_output_is_shortened_in_its_own_shape_and_the_rest_is_found(tmp_pa
     assert f'recall(\\"{names[0][:-1]}2\\")' in again.stdout
 
 
+@pytest.mark.parametrize("name", ["post-tool-use", "fit"])
+def test_a_client_writes_utf_8_whatever_the_encoding_of_the_system(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    text = "žluťoučký kůň\n" + BULKY
+    ask = {"request": {"messages": [{"role": "user", "content": text}, *work("ž", 5)]}}
+    event = used(text) if name == "post-tool-use" else ask
+    done = subprocess.run(
+        [sys.executable, "-m", "marksweep", "hook", name, "--limit", "5k"],
+        check=True,
+        capture_output=True,
+        cwd=tmp_path,
+        input=b"\xff\n" * (name == "fit") + json.dumps(event, ensure_ascii=False).encode(),
+    )
+    assert "žluťoučký kůň" in json.dumps(
+        [json.loads(line) for line in done.stdout.splitlines()], ensure_ascii=False
+    )
+
+
 def test_the_outputs_of_parallel_calls_are_all_found(tmp_path: Path) -> None:
     """The client runs their hooks at the same time, each in its own process."""
     stores = [open_store(tmp_path / "hooks.db") for _ in range(4)]

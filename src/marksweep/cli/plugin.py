@@ -142,7 +142,7 @@ def hook(name: str, limit: str, store: str | None) -> None:
     if name not in HOOKS:
         raise BadInput(f"{name!r} is not a hook; known are {', '.join(HOOKS)} and fit.")
     try:
-        event = json.load(sys.stdin)
+        event = json.load(sys.stdin.buffer)
         with closing(open_store(settings(store).store.location)) as opened:
             answer = HOOKS[name](event, opened, utc_now())
         if answer is not None:
@@ -156,7 +156,7 @@ def _fit_lines(fit: Fit) -> None:
     from marksweep.proxy.hooks import fitted
 
     with closing(fit):
-        for line in sys.stdin:
+        for line in sys.stdin.buffer:
             try:
                 answer = fitted(json.loads(line), fit)
             except Exception as error:  # noqa: BLE001 - the client goes on
