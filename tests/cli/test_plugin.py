@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from marksweep.dialects import validate
+from marksweep.fit import Fit
 from marksweep.model import utc_now
 from marksweep.proxy.hooks import stashed
 from marksweep.recalling import recall
@@ -121,6 +124,17 @@ def transcript(folder: Path) -> Path:
     lines = [*session(3), boundary, line("s", "b", "user", "This session is being continued")]
     path.write_text("".join(json.dumps(each) + "\n" for each in lines))
     return path
+
+
+def test_a_long_session_is_kept_as_long_as_something_is_added_to_it(tmp_path: Path) -> None:
+    now = utc_now()
+    with closing(open_store(tmp_path / "store.db")) as store:
+        names = stashed(store, "s1", ["the first output"], now - timedelta(days=40))
+        names += stashed(store, "s1", ["the newest output"], now - timedelta(days=1))
+        stashed(store, "s2", ["an old output"], now - timedelta(days=40))
+        assert Fit(1_000, store=store).expire(now - timedelta(days=30)) == 1
+        assert "the first output" in recall(store, names[0])
+        assert "the newest output" in recall(store, names[1])
 
 
 def test_what_a_compaction_would_lose_is_found_again(tmp_path: Path) -> None:

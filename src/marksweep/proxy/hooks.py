@@ -38,7 +38,8 @@ SHORTENED = "Bash|Grep|Glob|WebFetch|WebSearch|mcp__.*"
 """The tools whose output is shortened, as the client's matcher."""
 
 SESSION = "session"
-"""The one live segment: without it, a session with everything stashed would not be listed."""
+"""The one live segment, written anew with each stash: without it, a session with everything stashed
+would not be listed, and its age says when the session expires."""
 
 SESSION_NUMBERS = 100_000
 """Range of the session number in ids. Higher makes ids longer; lower makes collisions likelier."""
@@ -50,9 +51,9 @@ def stashed(store: Store, session: str, texts: Sequence[str], now: datetime) -> 
     """Store texts in the stash of a session; return their ids."""
     workspace = f"{PREFIX}hook:{session}"
     with store.lock(workspace):  # the hooks of parallel calls run at once, and number what they add
+        marker = _segment(SESSION, f"Kept for session {session}.", now)
+        store.segments.write(workspace, put=[marker])
         kept = Segments(store, workspace=workspace, actor="hook", clock=lambda: now)
-        if workspace not in store.segments.workspaces():
-            kept.add(_segment(SESSION, f"Kept for session {session}.", now))
         first = store.stash.count(workspace) + 1
         of_session = zlib.crc32(session.encode()) % SESSION_NUMBERS
         made = [_segment(f"h{of_session}.{n}", text, now) for n, text in enumerate(texts, first)]
