@@ -20,6 +20,7 @@ from marksweep.fit import Fit
 from marksweep.model import utc_now
 from marksweep.proxy.hooks import stashed
 from marksweep.recalling import recall
+from marksweep.segments import Segments
 from marksweep.stores.open import open_store
 from tests.dialects.test_chain import line, session
 from tests.test_fit import work
@@ -124,6 +125,15 @@ def transcript(folder: Path) -> Path:
     lines = [*session(3), boundary, line("s", "b", "user", "This session is being continued")]
     path.write_text("".join(json.dumps(each) + "\n" for each in lines))
     return path
+
+
+def test_after_one_was_restored_the_next_gets_a_number_of_its_own(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path / "store.db")) as store:
+        names = stashed(store, "s1", ["one", "two", "three"], utc_now())
+        Segments(store, workspace="fit:hook:s1").restore(names[1])
+        names += stashed(store, "s1", ["four"], utc_now())
+        assert len(set(names)) == 4
+        assert recall(store, names[3]) == "four"
 
 
 def test_a_long_session_is_kept_as_long_as_something_is_added_to_it(tmp_path: Path) -> None:

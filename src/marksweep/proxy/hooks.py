@@ -54,7 +54,7 @@ def stashed(store: Store, session: str, texts: Sequence[str], now: datetime) -> 
         marker = _segment(SESSION, f"Kept for session {session}.", now)
         store.segments.write(workspace, put=[marker])
         kept = Segments(store, workspace=workspace, actor="hook", clock=lambda: now)
-        first = store.stash.count(workspace) + 1
+        first = store.stash.count(workspace) + len(kept.list())  # the marker, and what was restored
         of_session = zlib.crc32(session.encode()) % SESSION_NUMBERS
         made = [_segment(f"h{of_session}.{n}", text, now) for n, text in enumerate(texts, first)]
         names = [segment.segment_id for segment in made]
