@@ -36,6 +36,11 @@ def kind_of(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "not a regular file")
 
 
+def home_folder() -> Path:
+    """Return the user's home folder; `~` as it is if there is none."""
+    return Path(os.path.expanduser("~"))  # noqa: PTH111 - that of Path raises an error then
+
+
 def expanded(path: str | Path) -> Path:
     """Replace `~` by the home folder; raise BadInput if there is none."""
     try:

@@ -231,6 +231,17 @@ class TestAnalyze:
         named = json.loads(run("analyze", "--store", ".marksweep/store.db", "--json").output)
         assert "size_before" in named
 
+    def test_a_user_without_a_home_folder_has_no_sessions(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
+        assert "no session of Claude Code or Codex in this folder" in run("analyze").output
+        done = run("resume")
+        assert done.exit_code == 2
+        assert "no session of claude or codex" in " ".join(done.stderr.split())
+
     @pytest.mark.parametrize("ending", [".xz", ".gz"])
     def test_compressed_files_are_read(self, tmp_path: Path, ending: str) -> None:
         pack = lzma.compress if ending == ".xz" else gzip.compress

@@ -373,7 +373,7 @@ def test_without_home_a_client_has_the_home_folder_of_its_user(
     here.mkdir()
     home.mkdir()
     monkeypatch.chdir(here)
-    monkeypatch.setattr(Path, "home", lambda: home)
+    monkeypatch.setenv("HOME", str(home))
     client, environment = CLIENTS[name], {"OPENAI_API_KEY": "x"}
     place = Place("http://127.0.0.1:1", tmp_path, ["marksweep"], environment)
     client.launch(place, client.upstreams(environment), [])

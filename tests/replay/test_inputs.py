@@ -279,6 +279,11 @@ def test_a_missing_file_is_an_error() -> None:
         gather(["nowhere/*.jsonl"])
 
 
+def test_a_home_folder_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(BadInput, match="no home folder '~nobody-has-this-name'"):
+        gather(["~nobody-has-this-name/*.jsonl"])
+
+
 def test_the_sample_transcript_is_always_the_same_and_valid() -> None:
     first, second = recorded(), recorded()
     assert first == second

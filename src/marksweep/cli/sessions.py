@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from marksweep.paths import home_folder
+
 MAX_LOOKED_AT = 500
 """Codex sessions, of all folders, whose first line is read: the newest."""
 
@@ -21,7 +23,7 @@ def newest(folder: Path) -> Path | None:
 
 def claude_code(folder: Path) -> Iterator[Path]:
     """Claude Code has a folder of files for each project, named after its path."""
-    home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
+    home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home_folder() / ".claude")
     project = home / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(folder))
     found = (path for path in project.glob("*.jsonl") if not path.name.startswith("agent-"))
     return filter(_is_session, found)
@@ -29,7 +31,7 @@ def claude_code(folder: Path) -> Iterator[Path]:
 
 def codex(folder: Path) -> Iterator[Path]:
     """Codex has a folder for each day; the first line of a file says where it was started."""
-    home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    home = Path(os.environ.get("CODEX_HOME") or home_folder() / ".codex")
     found = filter(_is_session, (home / "sessions").rglob("rollout-*.jsonl"))
     files = sorted(found, key=written, reverse=True)
     return (path for path in files[:MAX_LOOKED_AT] if _started_in(path) == str(folder))

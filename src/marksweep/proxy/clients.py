@@ -19,6 +19,7 @@ import msgspec
 
 from marksweep.dialects.base import Json
 from marksweep.errors import BadInput, UnknownName
+from marksweep.paths import home_folder
 from marksweep.proxy.endpoints import PROVIDERS
 
 ANTHROPIC, GEMINI = PROVIDERS["anthropic"], PROVIDERS["gemini"]
@@ -116,7 +117,7 @@ class Client(msgspec.Struct, frozen=True):
 
 
 def _home(environment: Mapping[str, str]) -> Path:
-    return Path(environment.get("HOME") or Path.home())
+    return Path(environment.get("HOME") or home_folder())
 
 
 def _claude_upstreams(environment: Mapping[str, str]) -> Upstreams:

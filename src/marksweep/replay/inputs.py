@@ -21,7 +21,7 @@ from marksweep.dialects.base import NO_JSON, Json, parsed
 from marksweep.dialects.history import History
 from marksweep.dialects.transcripts import unpacked
 from marksweep.errors import BadInput, MarksweepError
-from marksweep.paths import is_folder
+from marksweep.paths import expanded, is_folder
 from marksweep.replay.guards import is_message, is_paired
 from marksweep.replay.records import CHAT, Conversation, Trajectory, Wire
 
@@ -100,7 +100,7 @@ def _paths(names: Sequence[str], leave_out: Path | None) -> Iterator[tuple[str, 
         if name == STDIN:
             yield "standard input", None
             continue
-        path = Path(name).expanduser()
+        path = expanded(name)
         found = [path] if _may_be_there(path) else sorted(map(Path, _matches(name)))
         if not found:
             raise BadInput(f"{name} does not exist. Name a file, a folder, a pattern, or -.")
@@ -126,7 +126,7 @@ def _may_be_there(path: Path) -> bool:
 def _matches(name: str) -> list[str]:
     if not has_magic(name):
         return []
-    return glob(str(Path(name).expanduser()), recursive=True)  # noqa: PTH207 - it may be absolute
+    return glob(str(expanded(name)), recursive=True)  # noqa: PTH207 - it may be absolute
 
 
 def _files(path: Path) -> list[Path]:
