@@ -281,6 +281,35 @@ def test_codex_is_forwarded_to_the_base_url_in_its_configuration(tmp_path: Path)
     assert CLIENTS["codex"].upstreams(environment) == {"openai": "http://own/v1"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--profile", "local"], "model_provider of profile local"),
+        (["exec", "--profile=local", "ask"], "model_provider of profile local"),
+        (["exec", "-p", "local", "ask"], "model_provider of profile local"),
+        (["-c", "model_provider=ollama"], "model_provider=ollama"),
+        (["--config=model_providers.x.base_url=y"], "model_providers"),
+        (["--oss"], "--oss"),
+        (["--profile", "deep", "exec", "why is model_provider unset?"], ""),
+        (["--profile", "missing", "-c", "model=x"], ""),
+    ],
+)
+def test_codex_is_not_sent_elsewhere_than_its_arguments_say(
+    arguments: list[str], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "local.config.toml").write_text('model_provider = "ollama"\n')
+    (tmp_path / "deep.config.toml").write_text('model = "gpt-6-sol"\n')
+    environment = {"CODEX_HOME": str(tmp_path), "OPENAI_API_KEY": "x"}
+    codex = CLIENTS["codex"]
+    place = Place("http://127.0.0.1:1", tmp_path, ["marksweep"], environment)
+    if said:
+        with pytest.raises(BadInput, match=said):
+            codex.launch(place, codex.upstreams(environment), arguments)
+    else:
+        found = codex.launch(place, codex.upstreams(environment), arguments)
+        assert found.arguments[-len(arguments) :] == arguments
+
+
 def test_opencode_is_forwarded_to_its_base_url_wherever_that_is_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

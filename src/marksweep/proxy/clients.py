@@ -13,6 +13,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -45,6 +46,17 @@ CLAUDE_COMMANDS = frozenset(
     {"agents", "auth", "config", "doctor", "install", "mcp", "plugin", "setup-token", "update"}
 )
 """Commands of Claude Code that do not start a session and take none of its options."""
+
+CODEX_PROFILE = ("-p", "--profile")
+"""Options of Codex that add a profile: NAME.config.toml in its folder."""
+
+CODEX_KEYS = ("model_provider", "model_providers", "openai_base_url")
+"""Keys of its configuration that say where requests go."""
+
+_CODEX_CHOOSES = re.compile(
+    rf"--oss$|--local-provider\b|(?:-c=?|--config=)?(?:{'|'.join(CODEX_KEYS)})[.=]"
+)
+"""Its arguments that do so."""
 
 _COMMENT = r"//[^\n]*|/\*.*?\*/"
 _NOT_JSON = re.compile(rf'("(?:\\.|[^"\\])*")|{_COMMENT}|,(?=(?:\s|{_COMMENT})*[}}\]])', re.DOTALL)
@@ -168,14 +180,16 @@ def _codex_upstreams(environment: Mapping[str, str]) -> Upstreams:
     return {"openai": url}
 
 
-def _codex_configuration(environment: Mapping[str, str]) -> dict[str, Json]:
-    home = Path(environment.get("CODEX_HOME") or _home(environment) / ".codex")
+def _codex_configuration(
+    environment: Mapping[str, str], name: str = "config.toml"
+) -> dict[str, Json]:
+    file = Path(environment.get("CODEX_HOME") or _home(environment) / ".codex") / name
     try:
-        return tomllib.loads((home / "config.toml").read_text("utf-8"))
+        return tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise BadInput(f"{home / 'config.toml'} cannot be read: {error}.") from error
+        raise BadInput(f"{file} cannot be read: {error}.") from error
 
 
 def _codex_provider(config: Mapping[str, Json]) -> str:
@@ -184,8 +198,28 @@ def _codex_provider(config: Mapping[str, Json]) -> str:
     return "" if provider == "openai" else provider
 
 
+def _refuse_other_provider(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Refuse arguments that choose where Codex sends its requests.
+
+    Those for the proxy win over a profile, so its requests would go to OpenAI; others win over
+    those for the proxy, so it would get none.
+    """
+    chosen = [word for word in arguments if _CODEX_CHOOSES.match(word)]
+    for before, word in pairwise(["", *arguments]):
+        flag, _, name = word.partition("=")
+        if before in CODEX_PROFILE or flag in CODEX_PROFILE:
+            profile = _codex_configuration(environment, f"{name or word}.config.toml")
+            chosen += [f"{key} of profile {name or word}" for key in CODEX_KEYS if key in profile]
+    if chosen:
+        raise BadInput(
+            f"{chosen[0]} chooses where Codex sends its requests. To wrap it, set that in "
+            "config.toml instead."
+        )
+
+
 def _codex(place: Place, upstreams: Upstreams, arguments: Sequence[str]) -> Launch:
     del upstreams
+    _refuse_other_provider(arguments, place.environment)
     provider = _codex_provider(_codex_configuration(place.environment))
     url = json.dumps(place.at("openai"))
     if provider:
