@@ -231,6 +231,31 @@ def test_what_a_client_wrote_and_cannot_be_copied_back_is_reported(home: Path) -
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:9", "httpx[socks]"),
+        ("HTTPS_PROXY", "strange://127.0.0.1:9", "strange"),
+        ("NO_PROXY", "[::1]", "invalid URL"),
+        ("SSL_CERT_FILE", "/no/such/file", "No such file"),
+    ],
+)
+def test_an_environment_that_the_proxy_cannot_use_is_named_and_the_client_runs_without_it(
+    home: Path, name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    if name == "ALL_PROXY":
+        monkeypatch.setenv("PYTHONPATH", str(home))
+        (home / "socksio.py").write_text("raise ImportError")
+    (home / "bodies.json").write_text("[]")
+    done = wrapped(home, "http://127.0.0.1:9", "claude")
+    shown = " ".join(done.stderr.split())
+    assert done.returncode == 7
+    assert "Traceback" not in shown
+    assert "The proxy did not start: requests cannot be forwarded" in shown
+    assert said in shown
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["unheard"], "known are claude, codex"),

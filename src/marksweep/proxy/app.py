@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Send
 
-from marksweep.errors import NotFound
+from marksweep.errors import BadInput, NotFound
 from marksweep.monitoring import Monitor
 from marksweep.proxy.endpoints import Upstreams, dialect_at, model_at
 from marksweep.proxy.projection import Incoming, Outgoing, Projection
@@ -88,9 +88,7 @@ class Proxy:
         self._tokens = tokens
         self._upstreams = upstreams
         self._monitor = Monitor(projection.readings, projection.fit.store.size)
-        self._client = httpx.AsyncClient(
-            limits=httpx.Limits(max_connections=None), follow_redirects=False
-        )
+        self._client = _client()
 
     def app(self) -> ASGIApp:
         """Return the application to serve."""
@@ -226,6 +224,20 @@ async def _ended(answer: httpx.Response, record: Callable[[], Awaitable[None]]) 
     """Record the usage also if the client left after it was reported."""
     await answer.aclose()
     await record()
+
+
+def _client() -> httpx.AsyncClient:
+    """Make the client; BadInput if the environment names proxies or certificates it cannot use."""
+    try:
+        return httpx.AsyncClient(limits=httpx.Limits(max_connections=None), follow_redirects=False)
+    except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:
+        # The text about an invalid URL may have a part of its password.
+        problem = "invalid URL." if isinstance(error, httpx.InvalidURL) else error
+        raise BadInput(
+            "requests cannot be forwarded with the proxies or certificates in the environment "
+            f"(ALL_PROXY, HTTPS_PROXY, HTTP_PROXY, NO_PROXY, SSL_CERT_FILE): {problem} "
+            "Correct these; for a SOCKS proxy, install httpx[socks] beside marksweep."
+        ) from error
 
 
 def _request(method: str, url: str, headers: RawHeaders, body: bytes) -> httpx.Request:
