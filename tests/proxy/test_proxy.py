@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from marksweep.dialects import validate
+from marksweep.errors import BadInput
 from marksweep.following import unmarked
 from marksweep.proxy.endpoints import Upstreams
 from marksweep.proxy.projection import Incoming, Options, Outgoing, Projection
@@ -551,3 +552,13 @@ def test_bad_options_are_reported_at_once(options: list[str], said: str, tmp_pat
     assert done.returncode in (2, 3)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://u:secret@host", "http://[::1", "http://host:99999", "https://", "host:8080"]
+)
+def test_an_upstream_that_is_not_an_http_url_is_refused(url: str) -> None:
+    for upstreams in ((url, {}), ("", {"named": url})):
+        with pytest.raises(BadInput, match="expected http") as caught:
+            Upstreams(*upstreams)
+        assert "secret" not in str(caught.value)

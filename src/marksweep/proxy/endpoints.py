@@ -51,8 +51,7 @@ class Upstreams(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         """Refuse what is not an HTTP URL."""
         for url in filter(None, (self.only, *self.named.values())):
-            parts = urlsplit(url)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
+            if not _is_http(url):
                 raise BadInput(f"upstream is {url!r}; expected http://… or https://….")
 
     @classmethod
@@ -74,6 +73,14 @@ class Upstreams(msgspec.Struct, frozen=True):
         else:
             base = self.only or PROVIDERS[_provider(path, headers)]
         return f"{base.rstrip('/')}{path}" + (f"?{query}" if query else "")
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket that is not closed, a port that is no number
+        return False
 
 
 def _provider(path: str, headers: Mapping[str, str]) -> str:
