@@ -163,6 +163,17 @@ class TestLinksAndModes:
         run("collect", "chat.jsonl", "--limit", "2k", "-o", "new.jsonl")
         assert Path("new.jsonl").stat().st_mode & 0o777 == 0o600
 
+    def test_a_pipe_or_device_is_refused_and_not_replaced(self) -> None:
+        written("chat.jsonl", b"\n".join(lines()))
+        os.mkfifo("pipe")
+        Path("link").symlink_to("pipe")
+        for name in ("pipe", "link"):
+            done = run("collect", "chat.jsonl", "--limit", "2k", "-o", name)
+            assert done.exit_code == 2
+            assert "is a pipe; name a regular file" in " ".join(done.stderr.split())
+        assert Path("pipe").is_fifo()
+        assert {path.name for path in Path().iterdir()} == {"chat.jsonl", "pipe", "link"}
+
     def test_the_owner_is_preserved(self) -> None:
         path = written("chat.jsonl", b"\n".join(lines()))
         owner = (4321, 1234) if os.geteuid() == 0 else (os.geteuid(), os.getegid())

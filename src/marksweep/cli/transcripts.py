@@ -22,6 +22,7 @@ from marksweep.cli.common import settings
 from marksweep.dialects.history import History
 from marksweep.dialects.transcripts import Transcript, read_transcript
 from marksweep.errors import BadInput, NotFound, Refused
+from marksweep.paths import kind_of
 from marksweep.reading import Reading
 from marksweep.settings import Conversation
 from marksweep.sizes import Size
@@ -102,9 +103,12 @@ def save(path: Path, data: bytes) -> None:
         raise BadInput(f"{path} is a folder; name a file in it.")
     try:
         target = _behind_links(path)
+        found = target.stat() if target.exists() else None
+        if found is not None and not stat.S_ISREG(found.st_mode):
+            raise BadInput(f"{path} is {kind_of(found.st_mode)}; name a regular file.")
         with draft_of(target, data) as draft:
-            if target.exists():
-                _make_alike(draft, target.stat())
+            if found is not None:
+                _make_alike(draft, found)
             draft.replace(target)
         sync_folder(target.parent)
     except OSError as error:
