@@ -135,6 +135,14 @@ class TestDamagedFiles:
         assert [each.name for each in found.passed] == ["chat.jsonl:3"]
 
 
+@pytest.mark.parametrize("words", [("analyze", "-"), ("remember", "-")])
+def test_a_closed_standard_input_is_one_line(words: tuple[str, ...]) -> None:
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "marksweep", *words]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.startswith("marksweep: standard input is closed")
+
+
 class TestLinksAndModes:
     def test_a_link_is_followed_and_stays_a_link(self) -> None:
         Path("real").mkdir()

@@ -45,7 +45,7 @@ class Loaded(msgspec.Struct, frozen=True):
 def load(name: str, dialect: str | None = None) -> Loaded:
     """Read a transcript file, compressed or not, or standard input."""
     if name == STDIN:
-        return Loaded(read_transcript(sys.stdin.buffer.read(), "standard input", dialect))
+        return Loaded(read_transcript(_standard_input(), "standard input", dialect))
     if not Path(name).exists():
         raise BadInput(f"{name} does not exist. Name a file, or - for standard input.")
     if Path(name).is_dir():
@@ -60,6 +60,13 @@ def load(name: str, dialect: str | None = None) -> Loaded:
             f"{name} cannot be read: {error.strerror}. Name a transcript file."
         ) from error
     return Loaded(read_transcript(data, name, dialect), path, stamp)
+
+
+def _standard_input() -> bytes:
+    """Read standard input; BadInput if whoever started us closed it."""
+    if sys.stdin is None:
+        raise BadInput("standard input is closed. Name a file, or pipe the text in.")
+    return sys.stdin.buffer.read()
 
 
 def landing(history: History, limit: str, talk: Conversation) -> Reading:
@@ -80,7 +87,7 @@ def text_of(argument: str) -> str:
     if argument != STDIN:
         return argument
     try:
-        return sys.stdin.buffer.read().decode().strip()
+        return _standard_input().decode().strip()
     except UnicodeDecodeError as error:
         raise BadInput(f"standard input is not text in UTF-8: {error}. Convert it first.") from None
 
