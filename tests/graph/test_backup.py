@@ -9,7 +9,7 @@ import pytest
 
 from marksweep.errors import StoreCorrupt, StoreError, StoreTooNew
 from marksweep.graph.backup import check_backup, load_backup, read_backup, write_backup
-from marksweep.stores.graph.base import GraphStore
+from marksweep.stores.graph.base import GraphStore, Nodes
 from marksweep.stores.graph.nouns import Memory
 from tests.graph.graph_contract import OpenStore, everything, found
 from tests.graph.graphs import HOSTILE, START, file, note
@@ -46,6 +46,26 @@ class RoundTrip:
             load_backup(store, backup, "copy")
             assert found(store, "copy", "one") == ["one"]
             assert everything(store, "w") == before
+
+    def test_what_was_forgotten_is_not_in_a_backup_of_the_workspace(
+        self, open_store: OpenStore, tmp_path: Path
+    ) -> None:
+        with open_store() as store:
+            filled(store)
+            store.put("w", [note("w", "stays", mentions=("shared",))])
+            before = everything(store, "w")
+            secret = note("w", "the plan of Omega", mentions=("Omega", "shared"))
+            code = file("w", "gone.py", {"gone": ["a"]})
+            store.put("w", [secret, code])
+            store.soft_delete(
+                "w",
+                Nodes((secret.memory.memory_id, code.memory.memory_id)),
+                version=store.version("w"),
+                plan_id="plan-1",
+                at=START,
+            )
+            backup = write_backup(store, "w", tmp_path / "backups" / "one.jsonl.gz", START)
+            assert sorted(read_backup(backup.path), key=repr) == before
 
 
 class TestBackupOnSqlite(RoundTrip):

@@ -93,7 +93,7 @@ def _backups(found: Sequence[BackupInfo]) -> RenderableType:
 )
 @in_workspace
 def export(output: Path | None, cli: CommandContext) -> int:
-    """Write a backup of everything a workspace remembers.
+    """Write a backup of everything a workspace remembers, not of what is deleted.
 
     Example:  marksweep memory export -o shop.jsonl.gz
     """

@@ -75,14 +75,48 @@ def write_backup(
     *,
     nodes: Nodes | None = None,
 ) -> Backup:
-    """Write nodes with the edges that touch them, or all of a workspace if none are named."""
+    """Write nodes with the edges that touch them; all that a workspace remembers if none are named.
+
+    Reading a backup restores all that it holds, so that of a workspace has nothing that is deleted.
+    """
     refuse_existing(path)
     header = Header(format=FORMAT_VERSION, workspace_id=workspace_id, made_at=now)
+    if nodes is None:
+        items = _remembered(store.export(workspace_id))
+    else:
+        items = (item for batch in _batches(nodes) for item in store.export(workspace_id, batch))
     with FORMAT.writing(path, header) as writer:
-        for batch in (None,) if nodes is None else _batches(nodes):
-            for item in store.export(workspace_id, batch):
-                writer.add(item)
+        for item in items:
+            writer.add(item)
     return Backup(path, workspace_id, now, writer.items)
+
+
+def _remembered(items: Iterator[Item]) -> Iterator[Item]:
+    """Leave out what is deleted, with its edges and the entities that only it mentions."""
+    deleted: set[str] = set()
+    entities: dict[str, Entity] = {}
+    """Those that nothing has mentioned so far."""
+    forgotten: set[str] = set()
+    for item in items:
+        match item:
+            case Memory() if item.deleted_at is not None:
+                deleted.add(item.memory_id)
+            case Chunk() if item.deleted_at is not None or item.memory_id in deleted:
+                deleted.add(item.chunk_id)
+            case Entity():
+                if item.deleted_at is None:
+                    entities[item.entity_id] = item
+            case Mention() if item.chunk_id in deleted:
+                forgotten.add(item.entity_id)
+            case Mention():
+                if item.entity_id in entities:
+                    yield entities.pop(item.entity_id)
+                yield item
+            case Relation() if item.memory_id in deleted:
+                pass
+            case _:
+                yield item
+    yield from (each for each in entities.values() if each.entity_id not in forgotten)
 
 
 def load_backup(store: GraphStore, backup: Backup, workspace_id: str) -> tuple[str, ...]:
