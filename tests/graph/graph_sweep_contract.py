@@ -53,6 +53,15 @@ class RunContract(OnStore):
         assert rows["gone.py"].stale
         assert found(store, "w", "def") == ["def a(): "]
 
+    def test_a_file_that_was_seen_elsewhere_is_there_from_then_on(self, store: GraphStore) -> None:
+        record = file("w", "a.py", {"a": []})
+        store.put("w", [record])
+        begin(store, "run-2")
+        store.stamp("w", "run-2", [Seen(record.memory.memory_id, 1, 1, "/new/a.py")], later(days=1))
+        assert [row.file_path for row in store.files("w", "/repo")] == ["/new/a.py"]
+        store.stamp("w", "run-2", [Seen(record.memory.memory_id, 2, 2)], later(days=1))
+        assert [row.file_path for row in store.files("w", "/repo")] == ["/new/a.py"]
+
     def test_an_interrupted_run_makes_nothing_stale(self, store: GraphStore) -> None:
         begin(store, "run-1")
         store.put("w", [file("w", "a.py", {"a": []}), file("w", "b.py", {"b": []})])

@@ -273,6 +273,23 @@ def test_a_root_that_moved_keeps_its_pins(disk: Disk) -> None:
     assert disk.stale() == {"main.py"}
 
 
+def test_a_root_with_a_name_is_where_it_was_indexed_last(disk: Disk) -> None:
+    disk.index("shop", repository="shop")
+    disk.pin("basket")
+    (disk.folder / "shop").rename(disk.folder / "store")
+    (disk.folder / "store/cart/price.py").unlink()
+    disk.clock.wait(days=1)
+    disk.index("store", repository="shop")
+    (root,) = disk.memory.roots(workspace_id=WORKSPACE)
+    assert (root.path, root.there, root.stale) == (str(disk.folder / "store"), True, 1)
+    (hit,) = disk.graph.search(WORKSPACE, GraphQuery(words="basket"))
+    assert hit.memory.file_path == str(disk.folder / "store/cart/cart.py")
+    assert hit.memory.pinned
+    disk.clock.wait(days=30)
+    assert disk.stale() == {"cart/price.py"}
+    assert disk.index("store", repository="shop") == 0, "nothing is read again"
+
+
 def test_a_copy_of_a_root_that_is_there_shares_its_hits(disk: Disk) -> None:
     disk.index("shop")
     shutil.copytree(disk.folder / "shop", disk.folder / "worktree")

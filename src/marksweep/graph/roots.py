@@ -50,7 +50,7 @@ def roots_of(rows: Iterable[MemoryRow], gone: Mapping[str, datetime]) -> tuple[R
     return tuple(
         Root(
             repository=name,
-            path=_path(rows[0]),
+            path=_path(rows),
             files=len(rows),
             lines=sum(row.lines for row in rows),
             stale=sum(bool(row.stale) for row in rows),
@@ -72,7 +72,7 @@ def named_root(rows: Iterable[MemoryRow], root: str | Path) -> str:
     with suppress(ValueError):  # a NUL byte, which no path has
         folders.add(wanted.resolve())
     for name, found in by_name.items():
-        if name == str(root) or Path(_path(found[0])) in folders:
+        if name == str(root) or Path(_path(found)) in folders:
             return name
     known = ", ".join(sorted(by_name)) or "none"
     raise NotFound(f"nothing was indexed from {str(root)!r}; the roots are: {known}.")
@@ -117,7 +117,7 @@ def lost_roots(
     """Name the repositories whose folder was missing for longer than the grace period, and why."""
     by_name = _by_name(rows) if gone else {}
     return {
-        name: f"its root {_path(by_name[name][0])} is gone since {since:%Y-%m-%d} or longer"
+        name: f"its root {_path(by_name[name])} is gone since {since:%Y-%m-%d} or longer"
         for name, since in gone.items()
         if now - since > grace
     }
@@ -126,7 +126,7 @@ def lost_roots(
 def _is_there(rows: Sequence[MemoryRow]) -> bool:
     """Return whether the folder of a root exists; one that cannot be examined may exist."""
     try:
-        return stat.S_ISDIR(Path(_path(rows[0])).stat().st_mode)
+        return stat.S_ISDIR(Path(_path(rows)).stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
@@ -140,10 +140,15 @@ def _by_name(rows: Iterable[MemoryRow]) -> dict[str, list[MemoryRow]]:
     return dict(found)
 
 
-def _path(row: MemoryRow) -> str:
-    """Derive the folder of a root from one of its files."""
+def _path(rows: Sequence[MemoryRow]) -> str:
+    """Derive the folder of a root from the file seen last: a name may have moved to another one."""
+    row = max(rows, key=_seen_us)
     return row.file_path.removesuffix(row.relative_path).rstrip("/") or "/"
 
 
 def _last_seen(rows: Iterable[MemoryRow]) -> datetime:
-    return EPOCH + timedelta(microseconds=max(row.last_seen_us or row.created_us for row in rows))
+    return EPOCH + timedelta(microseconds=max(map(_seen_us, rows)))
+
+
+def _seen_us(row: MemoryRow) -> int:
+    return row.last_seen_us or row.created_us

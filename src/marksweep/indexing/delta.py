@@ -47,7 +47,7 @@ class Delta(msgspec.Struct, frozen=True):
     """Rows that the run covers: it sees them if their files exist."""
 
 
-def compare(rows: Sequence[MemoryRow], walk: Walk, selection: Selection) -> Delta:
+def compare(rows: Sequence[MemoryRow], root: Path, walk: Walk, selection: Selection) -> Delta:
     """Sort files and rows by what has to be done about them."""
     known = {row.relative_path: row for row in rows}
     unchanged: list[Seen] = []
@@ -55,7 +55,8 @@ def compare(rows: Sequence[MemoryRow], walk: Walk, selection: Selection) -> Delt
     for found in walk.found:
         row = known.get(found.path)
         if row is not None and _is_unchanged(found, row):
-            unchanged.append(Seen(row.memory_id, found.size, found.changed_ns))
+            place = str(root / found.path)
+            unchanged.append(Seen(row.memory_id, found.size, found.changed_ns, place))
         else:
             read.append((found, row))
     there = {found.path for found in walk.found}

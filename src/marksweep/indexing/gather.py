@@ -128,7 +128,7 @@ class Gatherer:
         content_hash = fingerprint(content)
         if row is not None and row.content_hash == content_hash:
             self.tally.seen.add(row.memory_id)
-            return Seen(row.memory_id, len(content), changed)
+            return Seen(row.memory_id, len(content), changed, str(job.root / found.path))
         moved_from = self._moved_from(found.path, content_hash) if row is None else ""
         is_new = row is None and not moved_from
         memory = self._memory(found.path, len(content), changed, content_hash)

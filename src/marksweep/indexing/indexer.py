@@ -149,7 +149,7 @@ class _Indexing:
         known = self.store.files(job.workspace_id, job.repository)
         rows = [row for row in known if row.relative_path.startswith(job.under)]
         adoptions = Adoptions(self.store, job, walked, is_new=not known)
-        delta = compare(rows, walked, job.selection)
+        delta = compare(rows, job.root, walked, job.selection)
         _check_shrink(job, walked, delta, self.max_shrink)
         self.store.begin_run(
             job.workspace_id, Run(job.run_id, job.repository, job.selection.words, job.now)

@@ -28,6 +28,8 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     memory_id: str
     size: int
     mtime_ns: int
+    file_path: str = ""
+    """Where it is; '' where it was."""
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):

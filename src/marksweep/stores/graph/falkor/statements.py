@@ -322,6 +322,7 @@ STAMP = """
 MATCH (w:Workspace) UNWIND $rows AS r MATCH (m:Memory {id: r[0]})
 SET m.version = CASE WHEN m.stale OR m.deleted_at IS NOT NULL THEN w.version ELSE m.version END,
     m.run = $run, m.last_seen_at = $at, m.size = r[1], m.mtime_ns = r[2], m.stale = false,
+    m.file_path = CASE WHEN r[3] = '' THEN m.file_path ELSE r[3] END,
     m.deleted_at = null, m.deleted_by = null"""
 _RUN = "r.id, r.repository, r.filter, r.started_at, r.finished_at, r.seen, r.stale"
 RUN = f"MATCH (r:Run {{id: $id}}) RETURN {_RUN}"

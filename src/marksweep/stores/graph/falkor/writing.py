@@ -221,7 +221,9 @@ def stamp(
 ) -> None:
     """Mark unchanged files as seen; restore soft-deleted ones with what they hold."""
     ids = [plain(each.memory_id) for each in seen]
-    stamped = [[plain(each.memory_id), each.size, each.mtime_ns] for each in seen]
+    stamped = [
+        [plain(each.memory_id), each.size, each.mtime_ns, plain(each.file_path)] for each in seen
+    ]
     db.write(
         workspace_id,
         (cypher.SHOW_ENTITIES_OF_MEMORIES, {"ids": ids}),

@@ -43,6 +43,7 @@ def stamp(
             id=plain(each.memory_id),
             size=each.size,
             mtime_ns=each.mtime_ns,
+            file_path=plain(each.file_path),
         ).fetchone()
         if row is not None and row[0]:
             deleted.append(each.memory_id)

@@ -250,6 +250,7 @@ INSERT OR REPLACE INTO run (ws, run_id, repository, filter, started_at, finished
 VALUES (:ws, :run, :repository, :filter, :at, NULL, 0, 0)"""
 STAMP = """
 UPDATE memory SET run = :run, last_seen_at = :at, size = :size, mtime_ns = :mtime_ns, stale = 0,
+    file_path = iif(:file_path = '', file_path, :file_path),
     version = CASE WHEN stale OR deleted_at IS NOT NULL THEN :version ELSE version END
 WHERE ws = :ws AND id = :id RETURNING deleted_at IS NOT NULL"""
 RUN = """
