@@ -60,6 +60,16 @@ def is_folder(path: str | Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises without permission
 
 
+def is_gone(path: str | Path) -> bool:
+    """Return whether there is no such folder; False if that cannot be found out."""
+    try:
+        return not stat.S_ISDIR(Path(path).stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+
+
 def read_config(path: Path) -> object:
     """Read a TOML or JSON file that a person wrote; BadInput says why it cannot be read."""
     try:

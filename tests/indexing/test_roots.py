@@ -231,6 +231,19 @@ def test_a_root_that_cannot_be_examined_is_not_gone(disk: Disk) -> None:
     assert root.there
 
 
+def test_a_root_that_cannot_be_examined_keeps_its_files_beside_a_copy(disk: Disk) -> None:
+    (disk.folder / "mount").mkdir()
+    (disk.folder / "shop").rename(disk.folder / "mount/shop")
+    disk.index("mount/shop")
+    disk.pin("basket")
+    (disk.folder / "mount/shop").rename(disk.folder / "copy")
+    (disk.folder / "mount").rmdir()
+    (disk.folder / "mount").symlink_to("mount")
+    disk.index("copy")
+    assert disk.names() == [("copy", 3, 0), ("shop", 3, 0)]
+    assert [root.pinned for root in disk.memory.roots(workspace_id=WORKSPACE)] == [0, 1]
+
+
 def test_a_root_that_was_back_in_between_gets_a_new_grace_period(disk: Disk) -> None:
     disk.index("shop")
     away = disk.folder / "away"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from marksweep.collector import Collector
 from marksweep.errors import NotFound
 from marksweep.heaps.graph import ROOT, ref
 from marksweep.model import Entry, Event
+from marksweep.paths import is_gone
 from marksweep.stores.graph.base import EPOCH, MemoryRow, Run
 from marksweep.stores.graph.nouns import CODE_INDEXER
 from marksweep.stores.leases import this_host
@@ -57,7 +57,7 @@ def roots_of(rows: Iterable[MemoryRow], gone: Mapping[str, datetime]) -> tuple[R
             pinned=sum(bool(row.pinned) for row in rows),
             first_indexed_at=min(row.created_at for row in rows),
             last_seen_at=_last_seen(rows),
-            there=_is_there(rows),
+            there=not is_gone(_path(rows)),
             gone_since=gone.get(name),
         )
         for name, rows in sorted(by_name.items())
@@ -102,11 +102,11 @@ def gone_since(
         last = noted.get(name)
         is_noted = last and last.event is Event.VANISHED and last.at >= _last_seen(found)
         since = last.at if last and is_noted else now
-        is_gone = not _is_there(found)
-        if is_gone != bool(is_noted):
-            event = Event.VANISHED if is_gone else Event.RETURNED
+        vanished = is_gone(_path(found))
+        if vanished != bool(is_noted):
+            event = Event.VANISHED if vanished else Event.RETURNED
             collector.record(event, now=now, segments=(name,))
-        if is_gone:
+        if vanished:
             gone[root] = since
     return gone
 
@@ -121,16 +121,6 @@ def lost_roots(
         for name, since in gone.items()
         if now - since > grace
     }
-
-
-def _is_there(rows: Sequence[MemoryRow]) -> bool:
-    """Return whether the folder of a root exists; one that cannot be examined may exist."""
-    try:
-        return stat.S_ISDIR(Path(_path(rows)).stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
 
 
 def _by_name(rows: Iterable[MemoryRow]) -> dict[str, list[MemoryRow]]:

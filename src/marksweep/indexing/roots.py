@@ -16,6 +16,7 @@ import msgspec
 from marksweep.indexing.delta import Below, content_of
 from marksweep.indexing.gather import Job
 from marksweep.indexing.walk import Skipped, Walk, ignores
+from marksweep.paths import is_gone
 from marksweep.stores.graph.base import GraphStore, MemoryRow, Nodes
 from marksweep.stores.graph.nouns import Memory
 from marksweep.stores.leases import this_host
@@ -60,7 +61,7 @@ class Adoptions:
         for other, is_ours in _other_roots(store, job):
             is_inner = job.root in other.parents
             is_outer = is_unnamed and other in job.root.parents
-            is_lost = is_new and is_ours and not other.exists()
+            is_lost = is_new and is_ours and is_gone(other)
             if not (is_inner or is_outer or is_lost):
                 continue
             rows = [row for row in store.files(job.workspace_id, str(other)) if not row.deleted]
