@@ -340,6 +340,24 @@ class MoveContract(OnStore):
         assert everything(store, "w") == exported
         assert found(store, "w", "Ada") == ["Ada"]
 
+    def test_what_was_deleted_meanwhile_is_loaded_as_it_was_exported(
+        self, store: GraphStore
+    ) -> None:
+        record = note("w", "Ada", mentions=("Ada",))
+        store.put("w", [record])
+        alive = everything(store, "w")
+        nodes = Nodes((record.memory.memory_id,), (record.chunks[0].chunk_id,))
+        version = store.version("w")
+        store.soft_delete("w", nodes, version=version, plan_id="plan-1", at=later(days=1))
+        deleted = everything(store, "w")
+        store.load("w", alive)
+        assert everything(store, "w") == alive
+        assert found(store, "w", "Ada") == ["Ada"]
+        assert not store.deleted("w")
+        store.load("w", deleted)
+        assert everything(store, "w") == deleted
+        assert found(store, "w", "Ada") == []
+
     def test_chunks_loaded_after_their_memory_are_found_by_its_path_and_tags(
         self, store: GraphStore
     ) -> None:

@@ -490,6 +490,11 @@ RETURN s.id, t.id, r.relation, r.memory_id, r.lines"""
 RELATIONS_TO = """
 UNWIND $ids AS i MATCH (s:Entity)-[r:RELATED_TO]->(t:Entity {id: i})
 RETURN s.id, t.id, r.relation, r.memory_id, r.lines"""
+LOAD_KNOWN_CHUNKS = f"""
+MATCH (w:Workspace) UNWIND $rows AS r MATCH (c:Chunk {{id: r[0]}})
+SET c.deleted_at = r[{CHUNK_COLUMNS.index("deleted_at")}], c.deleted_by = null,
+    c.version = w.version"""
+"""Give existing chunks the state in which they are loaded; their texts stay."""
 LOAD_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
 OPTIONAL MATCH (known:Chunk {{id: r[0]}}) WITH w, r, known WHERE known IS NULL

@@ -66,7 +66,7 @@ def _pages(db: Connection, workspace_id: str, kind: Kind) -> Iterator[list[Row]]
 
 
 def load(db: Connection, workspace_id: str, items: Collection[Item]) -> None:
-    """Write items unchanged. Existing chunks are not overwritten."""
+    """Write items unchanged. Existing chunks keep their texts."""
     memories = {item.memory_id: item for item in items if isinstance(item, Memory)}
     chunks = {item.chunk_id: item for item in items if isinstance(item, Chunk)}
     owners = reading.owners(db, workspace_id, items)
@@ -74,6 +74,7 @@ def load(db: Connection, workspace_id: str, items: Collection[Item]) -> None:
     steps: list[Step] = [
         (cypher.PUT_ALIASES, {"rows": alias_cells(i for i in items if isinstance(i, Alias))}),
         (cypher.PUT_MEMORIES, {"rows": [memory_cells(memory) for memory in memories.values()]}),
+        (cypher.LOAD_KNOWN_CHUNKS, {"rows": rows}),
         (cypher.LOAD_CHUNKS, {"rows": rows}),
         (cypher.ADOPT_CHUNKS, {"ids": plain_all(owners)}),
         (

@@ -417,6 +417,11 @@ SELECT s.id, t.id, r.relation, r.memory_id, r.lines
 FROM json_each(:ids) p CROSS JOIN entity t ON t.ws = :ws AND t.id = p.value
 CROSS JOIN relation r ON r.target_key = t.key CROSS JOIN entity s ON s.key = r.source_key
 ORDER BY 1, 2, 3, 4"""
+LOAD_KNOWN_CHUNK = """
+UPDATE chunk SET version = :version, deleted_at = :deleted_at, deleted_by = '',
+    memory_key = coalesce(memory_key, :memory), orphan_of = iif(:memory IS NULL, orphan_of, '')
+WHERE ws = :ws AND key = :key"""
+"""Give a chunk the state in which it is loaded, and an orphan its memory; its text stays."""
 ADOPT_CHUNKS = """
 UPDATE chunk SET memory_key = :memory, orphan_of = ''
 WHERE ws = :ws AND orphan_of = :id AND orphan_of <> ''"""

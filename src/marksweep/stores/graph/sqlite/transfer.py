@@ -9,7 +9,14 @@ from typing import TypeVar
 from marksweep.stores.graph import reading
 from marksweep.stores.graph.base import Item
 from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Kind, Memory, Mention, Relation
-from marksweep.stores.graph.rows import chunk_of, entity_of, memory_of, plain, relation_of
+from marksweep.stores.graph.rows import (
+    chunk_of,
+    entity_of,
+    memory_of,
+    micros_or_none,
+    plain,
+    relation_of,
+)
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import Change, Reader, number
 from marksweep.stores.graph.sqlite.writing import (
@@ -44,7 +51,7 @@ def everything(db: sqlite3.Connection, workspace_id: str) -> Iterator[Item]:
 
 
 def load(db: sqlite3.Connection, workspace_id: str, items: Collection[Item]) -> None:
-    """Write items unchanged. Existing chunks are not overwritten."""
+    """Write items unchanged. Existing chunks keep their texts."""
     change = Change(db, workspace_id)
     put_aliases(change, _only(Alias, items))
     for name, key in put_memories(change, _only(Memory, items)).items():
@@ -53,6 +60,10 @@ def load(db: sqlite3.Connection, workspace_id: str, items: Collection[Item]) -> 
     known = change.keys(Kind.CHUNK, chunks)
     keys = change.keys(Kind.MEMORY, (chunk.memory_id for chunk in chunks.values()))
     memories = reading.owners(Reader(db), workspace_id, items)
+    for name, key in known.items():
+        chunk = chunks[name]
+        memory, deleted = keys.get(chunk.memory_id), micros_or_none(chunk.deleted_at)
+        change.run(sql.LOAD_KNOWN_CHUNK, key=key, memory=memory, deleted_at=deleted)
     new = (chunk for chunk_id, chunk in chunks.items() if chunk_id not in known)
     put_chunks(change, [Placed(c, keys.get(c.memory_id), memories.get(c.memory_id)) for c in new])
     put_entities(change, _only(Entity, items))
