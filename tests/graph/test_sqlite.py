@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from marksweep.errors import StoreError, StoreTooNew
-from marksweep.stores.graph.base import GraphStore
+from marksweep.stores.graph.base import Copy, GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
+from marksweep.stores.graph.sqlite.salvage import salvage_graph
 from marksweep.stores.graph.sqlite.schema import VERSION
 from tests.graph.graph_contract import (
     CALLERS,
@@ -18,12 +19,13 @@ from tests.graph.graph_contract import (
     MoveContract,
     OpenStore,
     RememberContract,
+    everything,
     found,
 )
 from tests.graph.graph_merge_contract import MergeContract
 from tests.graph.graph_search_contract import SearchContract
 from tests.graph.graph_sweep_contract import LeaseContract, RunContract, SweepContract
-from tests.graph.graphs import entity, file
+from tests.graph.graphs import entity, file, note
 
 
 class TestSqliteGraph(
@@ -121,3 +123,33 @@ def test_a_file_of_a_newer_marksweep_is_refused(tmp_path: Path) -> None:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreTooNew, match="version 99"):
         SqliteGraphStore(tmp_path / "graph.db")
+
+
+def salvaged(folder: Path, damage: str) -> SqliteGraphStore:
+    """Rebuild a graph after damage to its rows."""
+    with closing(sqlite3.connect(folder / "graph.db")) as db:
+        db.executescript(damage)
+    salvage_graph(folder / "graph.db", folder / "fresh.db")
+    return SqliteGraphStore(folder / "fresh.db")
+
+
+@pytest.mark.parametrize("lost", ["DELETE FROM memory;", "UPDATE memory SET id = 'x' || id;"])
+def test_memories_that_a_rebuild_lost_can_be_written_copied_and_loaded_again(
+    tmp_path: Path, lost: str
+) -> None:
+    code, words = file("w", "a.py", {"a": ["b"]}), note("w", "Ada", mentions=("Ada",))
+    twin = file("w", "a.py", {"a": ["b"]}, repository="/twin")
+    with closing(SqliteGraphStore(tmp_path / "graph.db")) as store:
+        store.put("w", [code, words])
+        store.copy("w", [Copy(code.memory.memory_id, twin.memory)])
+        before = everything(store, "w")
+    with closing(salvaged(tmp_path, lost)) as store:
+        store.put("w", [code, words])
+        store.copy("w", [Copy(code.memory.memory_id, twin.memory)])
+        store.remove("w", ["x" + each.memory.memory_id for each in (code, words, twin)])
+        assert everything(store, "w") == before
+    (tmp_path / "fresh.db").unlink()
+    with closing(salvaged(tmp_path, "DELETE FROM memory;")) as store:
+        store.load("w", before)
+        assert everything(store, "w") == before
+        assert found(store, "w", "Ada") == ["Ada"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 
 import msgspec
 
@@ -52,12 +53,13 @@ def put(db: sqlite3.Connection, workspace_id: str, records: Sequence[Record]) ->
         if record.replaces:
             by, at = plain(record.memory.memory_id), microseconds(record.memory.created_at)
             change.run(sql.SUPERSEDE, ids=record.replaces, by=by, at=at)
-    let_go = _replace(change, memories) | _move(change, records)
     placed = [
         Placed(chunk, memories[record.memory.memory_id], record.memory, words)
         for record in records
         for chunk, words in record.found_by()
     ]
+    let_go = _replace(change, memories, [each.chunk.chunk_id for each in placed])
+    let_go |= _move(change, records)
     chunks = put_chunks(change, placed)
     entities = put_entities(change, (e for record in records for e in record.entities))
     put_mentions(change, (m for record in records for m in record.mentions), chunks, entities)
@@ -75,12 +77,16 @@ def put_memories(change: Change, memories: Iterable[Memory]) -> Keys:
     return keys
 
 
-def _replace(change: Change, memories: Keys) -> set[int]:
-    """Drop the chunks and relations that memories had; return the entities they mentioned."""
+def _replace(change: Change, memories: Keys, chunk_ids: Iterable[str]) -> set[int]:
+    """Drop the chunks and relations that memories had; return the entities they mentioned.
+
+    A rebuilt file may have lost which memory a chunk belongs to: `chunk_ids` are also replaced.
+    """
     own = change.run(sql.CHUNKS_OF_KEYS, keys=memories.values()).fetchall()
     orphans = change.run(sql.ORPHANS_OF, ids=memories).fetchall()
+    same = change.run(sql.KEYS[Kind.CHUNK], ids=chunk_ids).fetchall()
     change.run(sql.DROP_RELATIONS_OF, ids=memories)
-    return drop_chunks(change, [chunk_key for chunk_key, _ in (*own, *orphans)])
+    return drop_chunks(change, [*dict.fromkeys(key for key, _ in (*own, *orphans, *same))])
 
 
 def _move(change: Change, records: Sequence[Record]) -> set[int]:
@@ -106,13 +112,21 @@ def copy(db: sqlite3.Connection, workspace_id: str, copies: Sequence[Copy]) -> t
         if sources.get(plain(each.source), (0, ""))[1] == each.memory.content_hash
     ]
     memories = put_memories(change, (memory for memory, _ in wanted))
-    let_go = _replace(change, memories)
+    places = {
+        source: change.run(sql.CHUNK_PLACES, memory=sources[source][0]).fetchall()
+        for _, source in wanted
+    }
+    named = {
+        memory.memory_id: [
+            *chunk_ids(memory.memory_id, (tuple(place) for _, *place in places[source]))
+        ]
+        for memory, source in wanted
+    }
+    let_go = _replace(change, memories, chain.from_iterable(named.values()))
     (before,) = (last,) = change.run(sql.LAST_CHUNK).fetchone()
     for memory, source in wanted:
-        chunks = change.run(sql.CHUNK_PLACES, memory=sources[source][0]).fetchall()
-        names = chunk_ids(memory.memory_id, (tuple(place) for _, *place in chunks))
         made = memories[memory.memory_id]
-        for (chunk, *_), name in zip(chunks, names, strict=True):
+        for (chunk, *_), name in zip(places[source], named[memory.memory_id], strict=True):
             last += 1
             change.run(sql.COPY_CHUNK, key=last, memory=made, id=name, source=chunk)
             change.run(sql.COPY_MENTIONS, key=last, source=chunk)
