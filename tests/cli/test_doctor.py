@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import stat
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -240,6 +242,55 @@ def test_a_damaged_memory_is_rebuilt_from_what_can_be_read(tmp_path: Path) -> No
     assert {"needle0", "needle39"} <= set(left)
     assert 30 <= len(left) < 40
     assert found_by(path, "needle0") == ["needle0"]
+
+
+@pytest.mark.parametrize(
+    ("table", "damage"),
+    [
+        ("memory", "UPDATE memory SET tags = '[oops' WHERE key IN (1, 40)"),
+        ("chunk_text", "UPDATE chunk_text SET text = CAST(x'ff' || text AS TEXT) WHERE key < 9"),
+    ],
+)
+def test_rows_of_a_memory_that_cannot_be_read_are_found_and_repaired(
+    tmp_path: Path, table: str, damage: str
+) -> None:
+    folder = tmp_path / ".marksweep"
+    folder.mkdir(mode=0o700)
+    fill(folder / "store.db")
+    path = folder / "graph.db"
+    remember(path)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(damage)
+    failed = run("recall", "needle0")
+    assert failed.exit_code == 4
+    assert "doctor --repair" in failed.output.replace("\n", " ")
+    found = checks()["memory"]
+    assert not found["ok"]
+    assert table in found["found"]
+    assert "40 memories, 40 chunks" in checks("--repair", "--yes")["memory"]["found"]
+    assert checks()["memory"]["found"] == "sound"
+    assert run("recall", "needle0").exit_code == 0
+
+
+def test_a_memory_whose_layout_is_garbled_is_reported_without_a_traceback(tmp_path: Path) -> None:
+    folder = tmp_path / ".marksweep"
+    folder.mkdir(mode=0o700)
+    fill(folder / "store.db")
+    path = folder / "graph.db"
+    remember(path)
+    garbled = path.read_bytes().replace(b"CREATE INDEX", b"CREATE\x91INDEX", 1)
+    path.write_bytes(garbled)
+    assert run("recall", "needle0").exit_code == 4
+    assert not checks()["memory"]["ok"]
+    assert not checks("--repair", "--yes")["memory"]["ok"]
+
+
+def test_a_memory_without_content_is_sound(tmp_path: Path) -> None:
+    folder = tmp_path / ".marksweep"
+    folder.mkdir(mode=0o700)
+    fill(folder / "store.db")
+    (folder / "graph.db").touch(0o600)
+    assert checks()["memory"]["found"] == "sound"
 
 
 def test_a_rebuild_of_the_memory_that_was_killed_is_begun_again(tmp_path: Path) -> None:

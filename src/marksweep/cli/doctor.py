@@ -241,7 +241,7 @@ def _memory(places: ProjectPaths) -> Iterator[Finding]:
     if not (beside_store and path.parent.name == PROJECT_FOLDER):  # else the store's check has it
         yield from _permissions(path)
     yield from _leftovers(path)
-    if found := health.database_damage(path):
+    if found := health.graph_damage(path):
         check = Check(what, found, ok=False, mend=REBUILD)
         yield Finding(check, lambda: _rebuilt_graph(path), path)
     else:

@@ -266,6 +266,8 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise in_words(self.path, error) from error
+        except UnicodeDecodeError as error:
+            raise unreadable(self.path, "its layout", NOT_UTF8) from error
         except OSError as error:
             raise unusable(self.path, error) from error
 
@@ -402,6 +404,8 @@ def in_words(path: Path, error: sqlite3.Error) -> StoreError:
     for name, kind, meaning in _MEANINGS:
         if _is_named(error, name):
             return kind(f"{path}: {meaning} ({error})")
+    if "Could not decode to UTF-8" in str(error):
+        return unreadable(path, "a row", NOT_UTF8)
     if "fts5" in str(error):
         return StoreError(
             f"{path}: this Python's SQLite has no full-text search ({error}). "
@@ -415,8 +419,14 @@ def _is_named(error: sqlite3.Error, name: str) -> bool:
     return getattr(error, "sqlite_errorname", "").startswith(name)
 
 
-def unreadable(path: Path, what: str, error: Exception) -> StoreCorrupt:
+NOT_UTF8 = "its text is not UTF-8"
+
+DAMAGE = (sqlite3.Error, UnicodeDecodeError)
+"""What reading a damaged file raises: SQLite's own messages quote it, and may not be UTF-8 then."""
+
+
+def unreadable(path: Path, what: str, reason: Exception | str) -> StoreCorrupt:
     """Report a row with unexpected content."""
     return StoreCorrupt(
-        f"{path}: {what} cannot be read ({error}). The file was left as it is. {_REPAIR}"
+        f"{path}: {what} cannot be read ({reason}). The file was left as it is. {_REPAIR}"
     )

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from marksweep.errors import StoreError
+from marksweep.stores.database import DAMAGE
 from marksweep.stores.files import (
     DATABASE_FILES,
     KEPT,
@@ -23,7 +24,11 @@ from marksweep.stores.files import (
     make_file,
     tighten,
 )
-from marksweep.stores.graph.sqlite.salvage import SalvagedGraph, salvage_graph
+from marksweep.stores.graph.sqlite.salvage import (
+    SalvagedGraph,
+    salvage_graph,
+    unreadable_row,
+)
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.json_file.paths import StorePaths
 from marksweep.stores.salvage import SalvagedStore, is_database, salvage
@@ -77,9 +82,14 @@ def database_damage(path: Path) -> str:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             found = [row[0] for row in database.execute("PRAGMA integrity_check(3)")]
-    except sqlite3.Error as error:
+    except DAMAGE as error:
         return str(error)
     return "" if found == ["ok"] else "; ".join(found)
+
+
+def graph_damage(path: Path) -> str:
+    """Describe what is wrong with a graph, its rows included; empty if it is intact."""
+    return database_damage(path) or unreadable_row(path)
 
 
 def copy_aside(path: Path, files: tuple[Path, ...], now: datetime) -> Path:

@@ -20,6 +20,7 @@ from marksweep.errors import StoreError
 from marksweep.model import Entry, Segment, Stashed
 from marksweep.stores.base import DEFAULT_WORKSPACE, Store
 from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, Codec
+from marksweep.stores.database import DAMAGE
 from marksweep.stores.files import unusable
 from marksweep.stores.json_file.documents import as_segment, as_stashed
 from marksweep.stores.json_file.paths import StorePaths
@@ -100,7 +101,7 @@ def rows_from_both_ends(
         for row in database.execute(statement.format(direction="ASC")):
             last = row
             yield row
-    except sqlite3.Error as error:
+    except DAMAGE as error:
         skipped.append(Skipped(f"{place}, {_beyond('after', last)}", str(error)))
     else:
         return
@@ -110,9 +111,11 @@ def rows_from_both_ends(
             if row == last:
                 break
             ends.append(row)
-    except sqlite3.Error as error:
+    except DAMAGE as error:
         first = ends[-1] if ends else None
-        skipped.append(Skipped(f"{place}, {_beyond('before', first)}", str(error)))
+        before = Skipped(f"{place}, {_beyond('before', first)}", str(error))
+        if before not in skipped:
+            skipped.append(before)
     yield from reversed(ends)
 
 
@@ -124,7 +127,7 @@ def _from_database(path: Path, skipped: list[Skipped]) -> Iterator[SalvagedWorks
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
         try:
             names = {number: unbind(name) for number, name in database.execute(sql.ALL_NAMES)}
-        except sqlite3.Error as error:
+        except DAMAGE as error:
             names = {}
             skipped.append(Skipped(f"{path}, the names of the workspaces", str(error)))
         segments = list(_nouns(database, path, "segments", SEGMENT, skipped))

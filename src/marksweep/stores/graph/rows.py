@@ -136,6 +136,12 @@ _FORMS: dict[object, tuple[Callable[[Any], Cell], Callable[[Any], Any]]] = {
 }
 """How a field of each type is written to a cell, and read from it."""
 
+JSON_CELLS: dict[str, dict[str, tuple[Callable[[str], object], str]]] = {
+    "memory": {"tags": (_tags.decode, "[]"), "metadata": (_metadata.decode, "{}")},
+    "relation": {"lines": (_lines.decode, "[]")},
+}
+"""The columns of each table that hold JSON: how one is read, and what an empty one holds."""
+
 
 class Columns(Generic[Noun]):
     """The columns that hold a noun's fields, in order."""

@@ -48,6 +48,15 @@ class Database(database.Database):
         super().__init__(path, schema, timeout=BUSY_SECONDS, readers=READERS)
 
     @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Read from one snapshot of the file; StoreCorrupt if a row cannot be read."""
+        with super().reading() as db:
+            try:
+                yield db
+            except msgspec.DecodeError as error:
+                raise database.unreadable(self.path, "a row", error) from error
+
+    @contextmanager
     def snapshot(self) -> Iterator[Reader]:
         """Read from one snapshot of the file."""
         with self.reading() as db:

@@ -10,11 +10,16 @@ orphan, which the next prune collects. The next indexing run reads code files ag
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from marksweep.stores.database import DAMAGE
+from marksweep.stores.graph.rows import JSON_CELLS
 from marksweep.stores.graph.sqlite.connection import Database, add_functions
 from marksweep.stores.salvage import Skipped, rows_from_both_ends
 
@@ -79,6 +84,7 @@ def _copy(target: sqlite3.Connection, path: Path) -> SalvagedGraph:
     skipped: list[Skipped] = []
     add_functions(target)
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
+        source.text_factory = partial(str, encoding="utf-8", errors="replace")
         for table in KEYS:
             _copy_table(source, target, table, f"{path}, table {table}", skipped)
     for statement in MAKE_WHOLE:
@@ -100,14 +106,59 @@ def _copy_table(
     keys = KEYS[table]
     made = _columns(target, table)
     here: list[str] = []
-    with suppress(sqlite3.DatabaseError):  # then reading its rows reports the error
+    with suppress(*DAMAGE):  # then reading its rows reports the error
         here = _columns(source, table)
     known = [name for name in made if name in here] or made
     columns = ", ".join([*keys, *(name for name in known if name not in keys)])
     order = ", ".join(f"{key} {{direction}}" for key in keys)
     read = f"SELECT {columns} FROM {table} ORDER BY {order}"
     write = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({', '.join('?' * len(known))})"
-    target.executemany(write, rows_from_both_ends(source, read, place, skipped))
+    rows = rows_from_both_ends(source, read, place, skipped)
+    names = columns.split(", ")
+    target.executemany(write, _with_readable_cells(rows, table, names, place, skipped))
+
+
+def _with_readable_cells(
+    rows: Iterable[tuple[Any, ...]],
+    table: str,
+    names: Sequence[str],
+    place: str,
+    skipped: list[Skipped],
+) -> Iterator[tuple[Any, ...]]:
+    """Empty the cells whose JSON cannot be read, so that their rows can be."""
+    damaged: dict[str, list[str]] = {}
+    for row in rows:
+        cells = dict(zip(names, row, strict=True))
+        for column, reason in _unreadable(table, cells):
+            cells[column] = JSON_CELLS[table][column][1]
+            damaged.setdefault(column, []).append(reason)
+        yield tuple(cells.values())
+    for column, reasons in damaged.items():
+        skipped.append(Skipped(f"{place}, {column} of {len(reasons):,} rows", reasons[0]))
+
+
+def _unreadable(table: str, cells: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the columns of a row whose JSON cannot be read, each with the reason."""
+    for column, (read, _) in JSON_CELLS.get(table, {}).items():
+        if column in cells:
+            try:
+                read(cells[column])
+            except (ValueError, TypeError) as error:
+                yield column, str(error)
+
+
+def unreadable_row(path: Path) -> str:
+    """Describe the first row of a sound file that cannot be read; empty if there is none."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
+        for table in KEYS:
+            names = _columns(source, table)
+            try:
+                for row in source.execute(f"SELECT * FROM {table}") if names else ():
+                    for column, reason in _unreadable(table, dict(zip(names, row, strict=True))):
+                        return f"table {table}, {column}: {reason}"
+            except DAMAGE as error:
+                return f"table {table}: {error}"
+    return ""
 
 
 def _columns(db: sqlite3.Connection, table: str) -> list[str]:
