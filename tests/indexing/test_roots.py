@@ -303,6 +303,18 @@ def test_a_root_with_a_name_is_where_it_was_indexed_last(disk: Disk) -> None:
     assert disk.index("store", repository="shop") == 0, "nothing is read again"
 
 
+def test_a_file_imported_from_another_workspace_keeps_its_pin_when_it_changes(disk: Disk) -> None:
+    disk.index("shop", workspace_id="other")
+    (hit,) = disk.graph.search("other", GraphQuery(words="basket"))
+    disk.graph.pin("other", [hit.memory.memory_id], "me")
+    backup = disk.memory.export_backup(workspace_id="other")
+    disk.memory.import_backup(backup.path, workspace_id=WORKSPACE)
+    write(disk.folder, "shop/cart/cart.py", "def basket():\n    return 1\n")
+    disk.index("shop")
+    assert disk.names() == [("shop", 3, 0)]
+    assert disk.pinned("basket")
+
+
 def test_a_copy_of_a_root_that_is_there_shares_its_hits(disk: Disk) -> None:
     disk.index("shop")
     shutil.copytree(disk.folder / "shop", disk.folder / "worktree")

@@ -129,16 +129,24 @@ class Gatherer:
         if row is not None and row.content_hash == content_hash:
             self.tally.seen.add(row.memory_id)
             return Seen(row.memory_id, len(content), changed, str(job.root / found.path))
-        moved_from = self._moved_from(found.path, content_hash) if row is None else ""
-        is_new = row is None and not moved_from
         memory = self._memory(found.path, len(content), changed, content_hash)
+        moved_from = self._moved_from(memory, row)
+        is_new = row is None and not moved_from
         if is_new and (twin := self._twin(found.path, content_hash)) is not None:
             return self._copy(twin, memory)
         reading = self._reader.read(Source(memory, content))
+        self.tally.renamed += row is None and not is_new
         self._count(reading, moved_from)
         return msgspec.structs.replace(reading.record, moved_from=moved_from)
 
-    def _moved_from(self, path: str, content_hash: str) -> str:
+    def _moved_from(self, memory: Memory, row: MemoryRow | None) -> str:
+        """Return the memory that a file's continues: another path's, or one of another workspace.
+
+        The second was imported from that workspace, with the id that it had there.
+        """
+        if row is not None:
+            return row.memory_id if row.memory_id != memory.memory_id else ""
+        path, content_hash = memory.relative_path, memory.content_hash
         return self._adopt(path, content_hash) or self._renames.claim(content_hash)
 
     def _copy(self, twin: Memory, memory: Memory) -> Copy:
@@ -151,7 +159,6 @@ class Gatherer:
     def _count(self, reading: Reading, moved_from: str) -> None:
         self._tally(reading.record.memory)
         if moved_from:
-            self.tally.renamed += 1
             self.tally.seen.add(moved_from)
         if reading.trouble:
             path = reading.record.memory.relative_path
