@@ -285,6 +285,14 @@ def test_a_memory_whose_layout_is_garbled_is_reported_without_a_traceback(tmp_pa
     assert not checks("--repair", "--yes")["memory"]["ok"]
 
 
+def test_a_folder_in_place_of_the_memory_is_reported(tmp_path: Path) -> None:
+    fill(tmp_path / ".marksweep" / "store.db")
+    (tmp_path / ".marksweep" / "graph.db").mkdir()
+    found = checks()["memory"]
+    assert not found["ok"]
+    assert found["found"].startswith("a folder; expected a file")
+
+
 def test_a_memory_without_content_is_sound(tmp_path: Path) -> None:
     folder = tmp_path / ".marksweep"
     folder.mkdir(mode=0o700)

@@ -27,7 +27,7 @@ from marksweep.errors import BadInput, MarksweepError
 from marksweep.graph.place import ProjectPaths, place_of
 from marksweep.heaps.graph import journal_name
 from marksweep.model import Event, utc_now
-from marksweep.paths import expanded
+from marksweep.paths import expanded, kind_of
 from marksweep.segments import Segments
 from marksweep.stores import health
 from marksweep.stores.files import PROJECT_FOLDER
@@ -234,9 +234,13 @@ def _memory(places: ProjectPaths) -> Iterator[Finding]:
         answers = _tried(what, lambda: _answers(places.graph))
         yield Finding(answers if there else Check(what, NOT_THERE, ok=True))
         return
-    if path is None or not path.is_file():
+    if path is None or not path.exists():
         return
     what = f"memory {path}"
+    if not path.is_file():
+        found = f"{kind_of(path.stat().st_mode)}; expected a file. Move it away"
+        yield Finding(Check(what, found, ok=False))
+        return
     beside_store = path.parent == Path(places.store).parent
     if not (beside_store and path.parent.name == PROJECT_FOLDER):  # else the store's check has it
         yield from _permissions(path)
