@@ -235,6 +235,9 @@ class TestForgetting:
             assert f"{note}  {NOTES[0]}" in done.stderr.replace("\n", " ")
         assert found("parser")
         assert run("forget", note, "--restore", "--everywhere").exit_code == 2
+        assert run("prune", "--restore", "plan-1", "--purge").exit_code == 2
+        refused = run("prune", "--apply", "plan-1", "--purge", "--workspace", "default")
+        assert "--apply and --purge were given; expected one of them" in refused.output
 
     def test_the_latest_note_is_erased_everywhere(self) -> None:
         (*_, latest) = remember(*NOTES)

@@ -17,7 +17,7 @@ from marksweep.cli.common import (
     in_workspace,
 )
 from marksweep.cli.common import command as make_command
-from marksweep.errors import Refused
+from marksweep.errors import BadInput, Refused
 from marksweep.graph.pruning import Preview, blockers_text, counted, deletion_text
 from marksweep.graph.strategies import PruneStrategy, in_days
 from marksweep.heaps.graph import Limits, planned
@@ -75,6 +75,10 @@ def command(
                marksweep prune --restore plan-1a2b3c
                marksweep prune --purge
     """
+    asked = {"--apply": plan_id, "--restore": undone, "--purge": purge or None}
+    given = [name for name, value in asked.items() if value is not None]
+    if len(given) > 1:
+        raise BadInput(f"{' and '.join(given)} were given; expected one of them.")
     if undone is not None:
         return _restore(undone, cli)
     if purge:
