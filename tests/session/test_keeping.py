@@ -256,3 +256,28 @@ def test_a_result_that_is_not_plain_data_is_kept_as_text() -> None:
     assert chat.history[-1].function_responses == (result,)
     again = Session(lambda _: "yes", store=store).history[-1].function_responses
     assert "object object" in str(again[0].result)
+
+
+@pytest.mark.parametrize("pinned", [3, 1])
+def test_a_pinned_turn_of_a_reopened_session_keeps_its_number(pinned: int) -> None:
+    """Turns 1, 2 and 4 are swept before the restart, and turn 1 comes back after it."""
+    store = MemoryStore()
+    chat = Session(lambda _: "we agreed on this " * 60, context_limit=100_000, store=store)
+    for n in range(5):
+        chat.send_message(f"wish {n}")
+    most = GCConfig(preserve_recent_turns=0, pinned_turn_indices=[3], max_turns=5)
+    chat.set_gc_plugin(load_gc_plugin("gc_truncate"), most)
+    chat.send_message("wish 5")
+    assert [m.text for m in chat.history if m.text.startswith("wish")] == [
+        f"wish {n}" for n in (0, 3, 5)
+    ]
+    chat = Session(lambda _: "yes", context_limit=100_000, store=store)
+    config = GCConfig(preserve_recent_turns=0, pinned_turn_indices=[pinned], target_percent=0)
+    chat.set_gc_plugin(load_gc_plugin("gc_truncate"), config)
+    if pinned == 1:
+        chat.append(Message.from_text(Role.USER, "wish 6"))
+        chat.undo_gc()
+    result = chat.manual_gc()
+    assert "Refused" not in str(result.error)
+    texts = [m.text for m in chat.history]
+    assert texts[texts.index(f"wish {pinned}") + 1].startswith("we agreed on this")

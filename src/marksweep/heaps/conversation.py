@@ -184,7 +184,7 @@ class ConversationHeap(SegmentHeap):
         if not now.
         """
         with self._editing():
-            self._catch_up()
+            self.catch_up()
             line = self._line
             declared = policies or {}
             segments = []
@@ -302,24 +302,27 @@ class ConversationHeap(SegmentHeap):
             self._turn = self._turn + 1 if number is None else number
         self._topic = turn_name(self._turn)
 
-    def _catch_up(self) -> None:
-        """Process messages that came from the store: after a restart, or from others."""
+    def catch_up(self) -> None:
+        """Process messages that came from the store: after a restart, an undo, or from others."""
         if not self._unread:
             return
         for segment in sorted(self._unread, key=lambda s: s.position):
-            if was_said(segment) and segment.position > self._last_read:
-                message = self.message(segment)
-                turn = turn_number(segment.topic_id)
+            if not was_said(segment):
+                continue
+            message, turn = self.message(segment), turn_number(segment.topic_id)
+            if segment.position > self._last_read:
                 self._read(segment.position, message, turn)
                 self._turn = max(self._turn, turn)  # The message that began it may be swept.
                 self._topic = turn_name(self._turn)
                 if self._turns is not None:
                     self._turns.reserve(turn)
+            elif self._turns is not None and starts_turn(message):
+                self._turns.number(message.message_id, turn)
         self._unread.clear()
 
     def unanswered(self) -> Unanswered:
         """Return what the model has not answered, and what that needs."""
-        self._catch_up()
+        self.catch_up()
         return Unanswered(self._last_answer, frozenset(self._tying.held()))
 
     def context(self, protection: Protection, pressure: Pressure, now: datetime) -> PlanningContext:

@@ -223,6 +223,8 @@ class InstructionBudget:
         if form is None:
             form = InMemoryForm()
             form.use_dialect_of(history)
+        if self._stored is not None:
+            self._stored.catch_up()  # so that the turns of a reopened session keep their numbers
         now = utc_now()
         self._arrivals.keep_only(history)
         self._count_summaries(history)
