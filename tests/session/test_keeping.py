@@ -281,3 +281,19 @@ def test_a_pinned_turn_of_a_reopened_session_keeps_its_number(pinned: int) -> No
     assert "Refused" not in str(result.error)
     texts = [m.text for m in chat.history]
     assert texts[texts.index(f"wish {pinned}") + 1].startswith("we agreed on this")
+
+
+@pytest.mark.parametrize("plugin", BUILT_IN)
+def test_a_session_that_begins_with_a_greeting_is_collected_again_and_again(plugin: str) -> None:
+    greeting = Message.from_text(Role.MODEL, "Hello! How can I help you today?")
+    chat = Session(lambda _: "yes " * 150, context_limit=3_000, history=[greeting])
+    chat.set_gc_plugin(load_gc_plugin(plugin), GCConfig(preserve_recent_turns=0))
+    for n in range(30):
+        chat.send_message(f"wish {n} " * 20)
+    results = chat.get_gc_history()
+    assert len(results) > 3
+    assert [r.error for r in results if not r.success] == []
+    assert chat.get_context_usage()["percent_used"] < 100
+    notices = [m for m in chat.history if m.message_id.startswith("gc_notice_")]
+    assert len(notices) <= 1
+    assert chat.history[0] not in notices

@@ -153,7 +153,7 @@ class Run:
         self._notices: list[Message] = []
         for message in request.history:
             is_notice = _notice_number(message) > 0
-            # The first message never goes, so no notice is in its place: the user typed it.
+            # No notice is put before all other messages: the user typed it.
             if is_notice and all(each.role is Role.SYSTEM for each in said):
                 is_notice = False
             (self._notices if is_notice else said).append(message)
@@ -214,8 +214,8 @@ class Run:
     def carry_out(self, plan: Plan, removed: Sequence[GCRemovalItem]) -> None:
         """Do what a plan says; the history and its tokens are then new.
 
-        A notice is put where the first message went, in place of any earlier one, but not between a
-        call and its result. It is left out if only schemas and enrichment went, which the model
+        A notice is put where the first message went, in place of any earlier one, but not before all
+        that is left, nor between a call and its result. It is left out if only schemas and enrichment went, which the model
         does not miss, or if results became lines, which say it themselves.
         """
         Collector(self.heap, MemoryStore().journal).collect(plan, now=plan.made_at)
@@ -229,7 +229,8 @@ class Run:
             for name in step.segments
             if step.action not in IN_PLACE and name not in self.external
         ]
-        free = (n for n in sorted(whole) if not self._is_inside_pair(n))
+        begins = self._begins()
+        free = (n for n in sorted(whole) if n > begins and not self._is_inside_pair(n))
         place = next(free, None) if self._notifies else None
         notice = None if place is None else self._notice(plan, removed)
         if notice is not None and place is not None:
@@ -241,6 +242,12 @@ class Run:
             replace(m, message_id=self.renamed[m.message_id]) if m.message_id in self.renamed else m
             for m in messages
         ]
+
+    def _begins(self) -> int:
+        """Return the position of the first message that is left and not the system's."""
+        spoken = [s for s in self.heap.snapshot().segments if s.type in SPOKEN]
+        said = (s.position for s in spoken if self.heap.message(s).role is not Role.SYSTEM)
+        return next(said, self.heap.next_position)
 
     def _is_inside_pair(self, position: int) -> bool:
         """Whether a message there would separate a result from its call."""
