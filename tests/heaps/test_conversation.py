@@ -7,13 +7,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from marksweep.conversation import Conversation
 from marksweep.core.budget import Budget
-from marksweep.dialects import validate
+from marksweep.dialects import dialect_named, validate
 from marksweep.errors import BadInput, NotFound, PlanOutdated, UnknownName, UnreadableWarning
-from marksweep.messages import Message, Role
+from marksweep.heaps.forms import Line
+from marksweep.messages import FunctionCall, Message, Part, Role
 from marksweep.model import Action
 from marksweep.reading import tidy
 from marksweep.stores.memory import MemoryStore
@@ -724,3 +726,11 @@ def test_the_line_of_a_longer_run_is_before_what_an_undo_returns_of_it(ids: str)
     longer = f"gap-{names[1]}-6"
     assert [m.message_id for m in talk.history] == [names[0], longer, *names[1:5], *names[7:]]
     assert validate(talk.messages, "openai_chat") == []
+
+
+def test_neutral_messages_are_joined_where_one_between_them_was_removed() -> None:
+    said = Message.from_text(Role.MODEL, "I look at it.")
+    calls = Message(Role.MODEL, (Part(function_call=FunctionCall("c1", "read", {})),))
+    line = Line(dialect_named("gemini"))
+    line.extend([(1, Message.from_text(Role.USER, "go on")), (2, said), (4, calls)])
+    assert line.messages[1:] == [msgspec.structs.replace(said, parts=(*said.parts, *calls.parts))]

@@ -525,3 +525,34 @@ class TestSubSessions:
         assert chat.set_gc_from_file() is True
         talk(chat, 1)
         assert chat.manual_gc().plugin_name == "gc_summarize"
+
+
+class Speaks:
+    """A model that answers in neutral messages, for a provider with rules of its own."""
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect = dialect
+        self.asked = 0
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Answer:
+        del messages, tools
+        self.asked += 1
+        said = Part(text="I see. " * (900 if self.asked == 1 else 8))
+        call = Part(function_call=FunctionCall(f"c{self.asked}", "read", {"path": "a.py"}))
+        return Answer(Message(Role.MODEL, (said, call) if self.asked % 5 > 1 else (said,)))
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini"])
+@pytest.mark.parametrize("plugin", BUILT_IN)
+def test_no_collection_is_refused_where_messages_do_not_name_their_provider(
+    plugin: str, dialect: str
+) -> None:
+    lines = "\n".join(f"line {n} of the file" for n in range(100))
+    read = Tool("read", "Read a file.", lambda path: lines)
+    chat = Session(Speaks(dialect), context_limit=2_000, tools=[read])
+    config = GCConfig(preserve_recent_turns=0, pinned_turn_indices=[0])
+    chat.set_gc_plugin(load_gc_plugin(plugin), config)
+    for n in range(12):
+        chat.send_message(f"look {n}")
+    errors = [result.error or "" for result in chat.get_gc_history() if not result.success]
+    assert [error for error in errors if not error.startswith("cannot reach target")] == []

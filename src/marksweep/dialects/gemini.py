@@ -16,7 +16,15 @@ from operator import is_
 from marksweep.dialects import base, rulebook
 from marksweep.dialects.base import Fault, Json, Messages, Rule, Slot, word
 from marksweep.dialects.rulebook import Answers, anywhere, each_message, one_after, together
-from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from marksweep.messages import (
+    FunctionCall,
+    InlineData,
+    Message,
+    Part,
+    Role,
+    ToolResult,
+    starts_turn,
+)
 from marksweep.sections import is_left_out
 
 CONTENTS = "https://ai.google.dev/api/caching#Content"
@@ -308,7 +316,7 @@ class TurnTying(base.Tying):
 
     def feed(self, i: int, message: Message) -> list[int]:
         """Read the next content; return the numbers of those it is tied to."""
-        if message.role is Role.USER:
+        if message.role is Role.USER and (message.function_responses or starts_turn(message)):
             self._began = i
         return super().feed(i, message)
 

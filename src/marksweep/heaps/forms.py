@@ -218,8 +218,15 @@ class Line:
         out = self.messages
         while len(out) > 1 and self._rules.joins(out[-2], out[-1]):
             after = out.pop()
-            dialect = dialect_named(out[-1].dialect)
-            out[-1] = with_parts(dialect, out[-1], [*out[-1].parts, *after.parts])
+            out[-1] = _joined(out[-1], after)
+
+
+def _joined(before: Message, after: Message) -> Message:
+    """Write two messages as one: in their provider's form, if both were read from it."""
+    parts = (*before.parts, *after.parts)
+    if before.raw is None or after.raw is None:
+        return replace(before, parts=parts, raw=None)
+    return with_parts(dialect_named(before.dialect), before, parts)
 
 
 def with_texts(message: Message, texts: Mapping[int, str]) -> Message | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from marksweep.errors import BadInput
 from marksweep.heaps.conversation import ConversationHeap
-from marksweep.heaps.forms import InMemoryForm, MessageForm
+from marksweep.heaps.forms import InMemoryForm
 from marksweep.heaps.live_index import ChangeCount
 from marksweep.ledger.conversation import KIND, declared_in, entries_of
 from marksweep.ledger.declared import DeclaredCounts
@@ -213,17 +213,17 @@ class InstructionBudget:
         self,
         history: Sequence[Message],
         counter: Counter,
-        form: MessageForm | None = None,
+        form: InMemoryForm | None = None,
         released: Collection[str] = (),
     ) -> ConversationHeap:
         """Hold a history in memory as a heap, by the declarations and turn numbers kept here.
 
         `released` names the CONDITIONAL children that their owner has released.
         """
-        if form is None:
-            form = InMemoryForm()
-            form.use_dialect_of(history)
+        form = InMemoryForm() if form is None else form
+        form.use_dialect_of(history)
         if self._stored is not None:
+            form.rules = self._stored.form.rules
             self._stored.catch_up()  # so that the turns of a reopened session keep their numbers
         now = utc_now()
         self._arrivals.keep_only(history)

@@ -158,7 +158,6 @@ class Run:
                 is_notice = False
             (self._notices if is_notice else said).append(message)
         messages, self.renamed = _with_unique_ids(said)
-        form.use_dialect_of(messages)
         self.counts = ledger.declared_counts(messages, self._counter)
         self._counter = self.counts or self._counter
         external = _external_entries(request.budget, self.counts)
@@ -214,9 +213,10 @@ class Run:
     def carry_out(self, plan: Plan, removed: Sequence[GCRemovalItem]) -> None:
         """Do what a plan says; the history and its tokens are then new.
 
-        A notice is put where the first message went, in place of any earlier one, but not before all
-        that is left, nor between a call and its result. It is left out if only schemas and enrichment went, which the model
-        does not miss, or if results became lines, which say it themselves.
+        A notice is put where the first message went, in place of any earlier one, but not before
+        all that is left, nor between a call and its result. It is left out if only schemas and
+        enrichment went, which the model does not miss, or if results became lines, which say it
+        themselves.
         """
         Collector(self.heap, MemoryStore().journal).collect(plan, now=plan.made_at)
         if all(name in self.external for step in plan.steps for name in step.segments):
