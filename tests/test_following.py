@@ -351,6 +351,20 @@ def test_a_host_that_keeps_what_it_was_given_may_rewind() -> None:
     assert talk.follow(sent(kept)) == [Kept(each, i) for i, each in enumerate(sent(kept))]
 
 
+def test_what_a_host_that_keeps_what_it_was_given_rewinds_to_is_the_end() -> None:
+    """Nothing that was swept after it comes back behind it."""
+    talk, worked = Conversation(limit=100_000, dialect="openai_chat"), work(9, "openai_chat")
+    said = (Said("of dates"), Answered("ok"), Said("go on"), Answered("ok"))
+    talk.follow([*worked, *render_script(Script(said), "openai_chat")])
+    talk.collect(talk.plan(talk.tokens * 9 // 10, strategy="mask"))
+    talk.collect(talk.plan(0, strategy=Chosen([f"m{len(worked) + 2}"])))
+    kept = [message.raw for message in talk.history]
+    assert sent(talk.follow(kept)) == kept
+    end = len(worked) + 1
+    assert [kept[end - 1]["content"], kept[end]["content"]] == ["of dates", "go on"]
+    assert sent(talk.follow(kept[:end])) == kept[:end]
+
+
 @pytest.mark.parametrize("dialect", PROVIDERS)
 def test_a_host_that_rewinds_to_before_a_recalled_note_takes_no_message_before_it_back(
     dialect: str,

@@ -27,7 +27,7 @@ from marksweep.dialects.base import Json, Unreadable, parsed, plain, spelled
 from marksweep.dialects.history import LISTS
 from marksweep.errors import BadInput
 from marksweep.heaps.conversation import ConversationHeap, was_said
-from marksweep.heaps.stash_search import EVERYTHING, RECALLED, all_said
+from marksweep.heaps.stash_search import EVERYTHING, GAP, RECALLED, all_said
 from marksweep.messages import Message, Role
 from marksweep.model import Segment
 from marksweep.stores.base import Store
@@ -60,6 +60,11 @@ class Link(NamedTuple):
     def is_note(self) -> bool:
         """Whether it is recalled text: its position is that of the message before it."""
         return self.name.startswith(f"{RECALLED}-")
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether it is a line in place of swept messages: its position is that of the first."""
+        return self.name.startswith(f"{GAP}-")
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -193,6 +198,8 @@ class Follower:
         following = next((k.position for k in known[at:] if not k.is_note), None)
         if following is None:
             return Agreed(links, None)
+        if at and len(links) == len(values) and not known[at - 1].is_gap:
+            return Agreed(links, known[at - 1].position + 1)  # what the host has last stays last
         return Agreed(links, max([following, *(k.position + 1 for k in known[:at])]))
 
     def _live(self) -> list[Link]:
