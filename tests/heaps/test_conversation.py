@@ -734,3 +734,8 @@ def test_neutral_messages_are_joined_where_one_between_them_was_removed() -> Non
     line = Line(dialect_named("gemini"))
     line.extend([(1, Message.from_text(Role.USER, "go on")), (2, said), (4, calls)])
     assert line.messages[1:] == [msgspec.structs.replace(said, parts=(*said.parts, *calls.parts))]
+
+
+def test_a_text_where_names_to_keep_are_expected_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"keep is 'todo'; expected a list of names"):
+        Conversation(limit=1_000, keep="todo")

@@ -90,11 +90,9 @@ class Adapter:
         self._limit = _size(limit)
         self._dialect = dialect
         self._window = window
-        if isinstance(keep, str):
-            raise BadInput(f"keep is {keep!r}; expected a list of names: keep=[{keep!r}].")
         self._options: dict[str, Any] = {
             "strategy": strategy,
-            "keep": tuple(keep),
+            "keep": keep,
             "actor": "adapter",
         }
         Conversation(limit=self._tokens(100_000 if window is None else window), **self._options)

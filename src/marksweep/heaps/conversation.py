@@ -23,6 +23,7 @@ import msgspec
 
 from marksweep.core.context import PlanningContext
 from marksweep.dialects.base import Json
+from marksweep.errors import BadInput
 from marksweep.heaps.forms import Line, MessageForm, with_texts
 from marksweep.heaps.gaps import Gaps
 from marksweep.heaps.live_index import Fingerprint
@@ -109,6 +110,8 @@ class ConversationHeap(SegmentHeap):
 
         `keep` names tools and roles whose messages are pinned when they arrive.
         """
+        if isinstance(keep, str):
+            raise BadInput(f"keep is {keep!r}; expected a list of names: keep=[{keep!r}].")
         self._keep = frozenset(ROLES_BY_NAME.get(name, name) for name in keep)
         self.form = form
         self.counter = counter
