@@ -28,7 +28,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from marksweep.adapters.core import Adapter
-from marksweep.adapters.langchain import MarksweepMiddleware
+from marksweep.adapters.langchain import MarksweepMiddleware, _message, _value
 from marksweep.tokens import count
 from tests.adapters.contract import (
     LIMIT,
@@ -316,3 +316,13 @@ class TestLangChain(AdapterContract):
 
 def _path(message: ToolMessage) -> str:
     return str(message.content).split(":")[0]
+
+
+def test_what_a_rewind_brings_back_is_a_message_of_its_own_kind() -> None:
+    """A thread whose history was rewritten does not have these messages any more."""
+    asked = {"id": "c1", "name": "read", "args": {"path": "a.py"}, "type": "tool_call"}
+    calls = AIMessage("", tool_calls=[asked])
+    result = ToolMessage([{"type": "text", "text": "1: x"}], tool_call_id="c1", name="read")
+    said = AIMessage("It is fixed.")
+    for message in (calls, result, said, HumanMessage("go on")):
+        assert _message(None, _value(message)) == message

@@ -35,6 +35,7 @@ try:
         BaseMessage,
         HumanMessage,
         RemoveMessage,
+        ToolCall,
         ToolMessage,
     )
     from langgraph.config import get_config
@@ -245,7 +246,7 @@ def _message(message: BaseMessage | None, value: Json) -> AnyMessage:
     """Return a copy of a message with the content of a value. All other fields are unchanged."""
     said = value.get("content")
     if message is None:
-        return HumanMessage(said)
+        return _made(value)
     if isinstance(message, ToolMessage) and isinstance(said, list):
         said = [message.content[block[AT]] if AT in block else block for block in said]
     if isinstance(message.content, str) or isinstance(message, ToolMessage):
@@ -258,6 +259,20 @@ def _message(message: BaseMessage | None, value: Json) -> AnyMessage:
         if at not in gone
     ]
     return message.model_copy(update={"content": content})
+
+
+def _made(value: Json) -> AnyMessage:
+    """Make a message that the thread does not have: a line, or what a rewind brought back."""
+    said = value.get("content") or ""
+    if isinstance(said, list):
+        said = [{k: v for k, v in block.items() if k != AT} for block in said]
+    if value["role"] == "tool":
+        return ToolMessage(said, tool_call_id=value["tool_call_id"], name=value.get("name"))
+    if value["role"] == "assistant":
+        asked = [(call["id"], call["function"]) for call in value.get("tool_calls") or ()]
+        calls = [ToolCall(id=id_, name=f["name"], args=f["arguments"]) for id_, f in asked]
+        return AIMessage(said, tool_calls=calls)
+    return HumanMessage(said)
 
 
 def _reworded(block: Json, value: Json) -> Json:
