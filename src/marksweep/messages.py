@@ -189,9 +189,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def subject(self) -> str:
-        """What the result is of, for people to read: the file, or the call."""
-        path = self.path
-        return _in_few_words(path) if path else self.said
+        """What the result is of, in a line below the call: the file, or the tool."""
+        return _in_few_words(self.path or self.name)
 
     @property
     def said(self) -> str:
