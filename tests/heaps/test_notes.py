@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from marksweep.heaps.stash_search import note_head, shorter_note
+from marksweep.heaps.stash_search import note_of, shorter_note
 from marksweep.sections import Gap, Piece, Section, Sections
 
 
 def test_a_note_names_the_first_messages_that_it_is_from() -> None:
-    assert note_head(["m1", "m4", "m1"]) == "[recalled from m1, m4]"
-    assert note_head(["m1", "m2", "m3", "m4"]) == "[recalled from m1, m2, m3, …]"
+    said = Sections((Section("one"),))
+    assert note_of(["m1", "m4", "m1"], said) == "[recalled from m1, m4]\none"
+    assert note_of(["m1", "m2", "m3", "m4"], said) == "[recalled from m1, m2, m3, …]\none"
+
+
+def test_a_sign_is_between_excerpts_that_were_apart() -> None:
+    said = (Section("one"), Section(", two", glued=True), Gap(0, 0), Section("three", glued=True))
+    assert note_of(["m1"], Sections(said)) == "[recalled from m1]\none, two\n[…]\nthree"
 
 
 @pytest.mark.parametrize("head", [[], [Section("[recalled from m1]")]])

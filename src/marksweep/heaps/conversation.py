@@ -28,7 +28,7 @@ from marksweep.heaps.forms import Line, MessageForm, with_texts
 from marksweep.heaps.gaps import Gaps
 from marksweep.heaps.live_index import Fingerprint
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.heaps.stash_search import GAP, RECALLED, note_head, shorter_note
+from marksweep.heaps.stash_search import GAP, RECALLED, note_of, shorter_note
 from marksweep.heaps.staying import (
     MESSAGE,
     NOTE,
@@ -554,10 +554,10 @@ class ConversationHeap(SegmentHeap):
         """Return the maker of the lines that stand for swept messages."""
         return Gaps(self.message, self.form, self.counter)
 
-    def note(self, sources: Sequence[str], text: str, before: Segment) -> Segment:
-        """Make a note with a text from these messages, that comes right before a message."""
+    def note(self, sources: Sequence[str], excerpts: Sections, before: Segment) -> Segment:
+        """Make a note of excerpts from these messages, that comes right before a message."""
         name = f"{RECALLED}-{before.segment_id}"
-        text = f"{note_head(sources)}\n{text}"
+        text = note_of(sources, excerpts)
         return Segment(
             segment_id=name,
             type=RECALLED,

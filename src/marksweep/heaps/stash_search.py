@@ -14,7 +14,7 @@ import msgspec
 from marksweep.model import Hold, Segment, Stashed
 from marksweep.search.recall import Recall
 from marksweep.search.words import segment_text
-from marksweep.sections import Gap, Piece, Section, Sections, sections, shown
+from marksweep.sections import NEXT_GAP, Gap, Piece, Section, Sections, sections, shown
 from marksweep.stores.base import Hit, Query, Stash
 from marksweep.tokens import count
 
@@ -49,28 +49,38 @@ Higher ranks longer conversations with the context of each message, and takes lo
 """
 
 
-def note_head(sources: Iterable[str]) -> str:
-    """Begin a note: nobody says it now, and these messages have the rest."""
+def note_of(sources: Iterable[str], excerpts: Sections) -> str:
+    """Write a note. Its head says that nobody says this now, and which messages have the rest."""
     names = [*dict.fromkeys(sources)]
     listed = [*names[:MAX_SOURCES], *(["…"] if names[MAX_SOURCES:] else [])]
-    return f"[recalled from {', '.join(listed)}]"
+    return _note(f"[recalled from {', '.join(listed)}]", excerpts)
 
 
 def shorter_note(note: str, kept: Sections) -> str:
-    """Write a note with less of its text; empty if none is left.
+    """Write a note with fewer excerpts; empty if none is left.
 
-    Its head stays. No line stands for the rest: a note only repeats what is elsewhere.
+    Its head stays. No line stands for the others: a note only repeats what is elsewhere.
     """
     head = note.partition("\n")[0]
+    shorter = _note(head, kept)
+    return "" if shorter == head else shorter
+
+
+def _note(head: str, excerpts: Sections) -> str:
+    """Write excerpts under a head, which may be in the first; a sign is between what was apart."""
     out: list[str] = []
-    before: Piece | None = None
-    for piece in kept.pieces:
-        if isinstance(piece, Section):
-            text = piece.text if out else piece.text.removeprefix(head).removeprefix("\n")
-            goes_on = piece.glued and isinstance(before, Section)
-            out += [text] if goes_on or not text else ["\n", text]
-        before = piece
-    return f"{head}{''.join(out)}" if any(out) else ""
+    is_apart = False
+    for piece in excerpts.pieces:
+        if isinstance(piece, Gap):
+            is_apart = True
+            continue
+        text = piece.text if out else piece.text.removeprefix(head).removeprefix("\n")
+        if out and is_apart:
+            out += ["\n", NEXT_GAP]
+        if text:
+            out += [text] if out and piece.glued and not is_apart else ["\n", text]
+        is_apart = False
+    return head + "".join(out)
 
 
 def search_stash(stash: Stash, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -96,8 +96,10 @@ MEMORY_WINDOWS = 4
 More lets older text come back automatically, and takes about twenty bytes per character.
 """
 
-Note = Callable[[Sequence[str], str, Segment], Segment]
-"""Make a note with a text from these messages, that comes right before a message."""
+Item = TypeVar("Item")
+
+Note = Callable[[Sequence[str], Sections, Segment], Segment]
+"""Make a note of excerpts from these messages, that comes right before a message."""
 
 Limit = Callable[[], int]
 """Return the tokens of the window; 0 if unknown."""
@@ -201,7 +203,8 @@ class Coverage:
             room = min(room, most - context.size - NOTE_TOKENS)
         while taken := self._pick(blocks, room, bar):
             sources = [block.message.segment_id for block in taken]
-            note = self._note(sources, _written(taken), context.segments[before])
+            excerpts = Sections(tuple(_spaced([block.section for block in taken], taken)))
+            note = self._note(sources, excerpts, context.segments[before])
             excess = 0 if most is None else context.size + note.tokens - most
             if excess <= 0:
                 break
@@ -248,15 +251,16 @@ def _may_precede(message: Segment) -> bool:
     return not any(reference.hold is Hold.PAIRED for reference in message.references)
 
 
-def _written(blocks: list[Block]) -> str:
-    """Write blocks that come back as one text."""
-    out: list[str] = []
-    before = -2
-    for block in blocks:
-        goes_on = block.section.glued and block.number == before + 1
-        out += ["" if goes_on or not out else "\n", block.text]
-        before = block.number
-    return "".join(out)
+def _spaced(items: Iterable[Item], blocks: Sequence[Block]) -> Iterator[Item | Gap]:
+    """Put a gap between the items of blocks that were apart."""
+    before = None
+    for item, block in zip(items, blocks, strict=True):
+        if before is not None and not (
+            block.message is before.message and block.number == before.number + 1
+        ):
+            yield Gap(0, 0)
+        yield item
+        before = block
 
 
 class CoverageState:
@@ -346,7 +350,8 @@ class CoverageState:
         message = MessageBlocks(segment.segment_id)
         copied = self._take_announced(segment)
         if copied:
-            message.texts.append(CutText(0, [*self.index.copy(message, copied)], is_note=True))
+            copies = self.index.copy(message, copied)
+            message.texts.append(CutText(0, [*_spaced(copies, copied)], is_note=True))
             return self._settle(message, segment)
         texts = self._texts(segment)
         speaks = any(not text.is_observed for text in texts)
