@@ -326,6 +326,35 @@ class TestAgentFramework(AdapterContract):
             assert "iVBO" not in result.result
             assert rest == [picture]
 
+    def test_what_a_rewind_brings_back_is_sent_as_what_it_was(self) -> None:
+        """A history that was rewritten does not have it any more. Signed thoughts stay away."""
+        thinks = Content.from_text_reasoning(text="hm", protected_data="signed")
+        steps: list[Any] = [
+            [
+                thinks,
+                Content.from_text(f"I read {n}."),
+                Content.from_function_call(f"{n}", "read", arguments={"path": f"{n}.py"}),
+            ]
+            for n in range(30)
+        ]
+        options = {"rewrite_history": True, "strategy": "truncate"}
+        agent = Framework([*steps, Answer("done"), *reading(2, 100)], 4_000, options)
+        agent.ask("Read all files of the project.")
+        agent.rewind(2)
+        assert "line 39" not in said(agent.stored("a"))
+        agent.ask("Read something else.")
+        _, answer, outcome, _ = agent.requests[31].objects
+        assert (answer.role, outcome.role) == ("assistant", "tool")
+        words, call = answer.contents
+        (result,) = outcome.contents
+        assert words.text == f"I read {call.call_id}."
+        assert (call.name, call.parse_arguments()) == ("read", {"path": f"{call.call_id}.py"})
+        assert (result.call_id, result.result) == (call.call_id, content(f"{call.call_id}.py"))
+        noted = [m.additional_properties["_group"] for m in agent.requests[32].objects[1:3]]
+        assert noted[0]["id"] == noted[1]["id"]
+        assert all(request.is_paired for request in agent.requests)
+        assert agent.adapter.failures == 0
+
     def test_structured_output_is_still_made(self) -> None:
         class Found(BaseModel):
             files: int

@@ -293,6 +293,28 @@ class TestPydanticAI(AdapterContract):
         assert shortened
         assert not [said for said in shortened if "Fix the errors" in said or '"error"' in said]
 
+    def test_what_a_rewind_brings_back_is_sent_as_what_it_was(self) -> None:
+        """A history that was rewritten does not have it any more. Signed thoughts stay away."""
+        thinks = ThinkingPart("hm", signature="sig", provider_name="p")
+        calls = [ToolCallPart("read", {"path": f"{n}.py"}, tool_call_id=f"{n}") for n in range(30)]
+        steps = [[thinks, TextPart(f"I read {call.tool_call_id}."), call] for call in calls]
+        options = {"rewrite_history": True, "strategy": "truncate"}
+        agent = PydanticAIAgent([*steps, Answer("done"), *reading(2, 100)], 4_000, options)
+        agent.ask("Read all files of the project.")
+        agent.rewind(2)
+        assert "line 39" not in said(agent.history())
+        agent.ask("Read something else.")
+        request = agent.requests[31]
+        (answer,) = (m for m in request.objects if isinstance(m, ModelResponse))
+        words, call = answer.parts
+        assert call in calls
+        assert words == TextPart(f"I read {call.tool_call_id}.")
+        (result,) = (p for m in request.objects for p in m.parts if is_result(p))
+        assert (result.tool_name, result.tool_call_id) == ("read", call.tool_call_id)
+        assert result.content == content(call.args["path"])
+        assert all(request.is_paired for request in agent.requests)
+        assert agent.adapter.failures == 0
+
     def test_usage_calibrates_the_limit(self) -> None:
         """A provider that counts twice what we count is sent half."""
         agent = PydanticAIAgent(reading(25), factor=2)

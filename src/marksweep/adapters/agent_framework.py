@@ -17,7 +17,7 @@ import time
 import zlib
 from base64 import b64decode, b64encode
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Unpack
@@ -286,13 +286,13 @@ def _placed(
         loose = []
     out: list[Placed] = []
     for at, message in enumerate(messages):
-        out += [Placed(_added(each, made), is_sent=True) for each in added[at]]
+        out += _added(added[at], made)
         found = left[at]
         is_whole = len(found) == values.get(at, 0) and not any(each.is_changed for each in found)
         out.append(Placed(message, is_whole if at in values else None))
         if found and not is_whole:
             out.append(Placed(_changed(message, found, origins, made), is_sent=True))
-    return out + [Placed(_added(each, made), is_sent=True) for each in loose]
+    return [*out, *_added(loose, made)]
 
 
 def _changed(
@@ -317,17 +317,54 @@ def _changed(
     return new
 
 
-def _added(kept: Kept, made: dict[str, Message]) -> Message:
-    """Make a message that a collection added, in a separate group."""
-    name = digest(kept.message).hex()
-    if name in made:
-        return made[name]
-    role = kept.message["role"]
+def _added(kept: Sequence[Kept], made: dict[str, Message]) -> Iterator[Placed]:
+    """Make messages that the host does not have: a line, or what a rewind brought back."""
+    for value in (each.message for each in kept):
+        name = digest(value).hex()
+        if name in made:
+            yield Placed(made[name], is_sent=True)
+        elif contents := _made(value):
+            notes = {STAND_IN: name, EXCLUDED_KEY: False, **_group(value, name)}
+            new = Message(
+                value["role"],
+                contents,
+                message_id=f"marksweep_{name}",
+                additional_properties=notes,
+            )
+            yield Placed(new, is_sent=True)
+
+
+def _group(value: Json, name: str) -> dict[str, Json]:
+    """Return the note of a separate group; none for calls and results, which are one group."""
+    role = value["role"]
+    if role == "tool" or value.get("tool_calls"):
+        return {}
     kind = role if role in ("system", "user") else "assistant_text"
     group = {"id": f"group_{name}", "kind": kind, "index": 0, "has_reasoning": False}
-    notes = {STAND_IN: name, EXCLUDED_KEY: False, GROUP_ANNOTATION_KEY: group}
-    contents = _contents(kept.message, ())
-    return Message(role, contents, message_id=f"marksweep_{name}", additional_properties=notes)
+    return {GROUP_ANNOTATION_KEY: group}
+
+
+def _made(value: Json) -> list[Content]:
+    """Make the contents of a value, without those whose original form is not known."""
+    said = value.get("content") or ""
+    blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
+    contents = [content for block in blocks if (content := _made_content(block)) is not None]
+    if value["role"] == "tool":
+        result = contents if isinstance(said, list) else said
+        return [Content.from_function_result(value["tool_call_id"], result=result)]
+    asked = [(call["id"], call["function"]) for call in value.get("tool_calls") or ()]
+    calls = [
+        Content.from_function_call(id_, f["name"], arguments=f["arguments"]) for id_, f in asked
+    ]
+    return [*contents, *calls]
+
+
+def _made_content(block: Json) -> Content | None:
+    if block["type"] == "text":
+        return Content.from_text(block["text"]) if block["text"] else None
+    kind = {"image_url": "url", "file": "file_data"}.get(block["type"])
+    uri = block[block["type"]][kind] if kind else ""
+    return Content.from_uri(uri) if uri.startswith("data:") else None
 
 
 def _values(message: Message) -> list[tuple[Json, int | None]]:

@@ -223,15 +223,55 @@ def _answer(response: ModelResponse) -> Json:
 def _rebuilt(
     messages: list[ModelMessage], places: list[Place], kept: list[Kept]
 ) -> list[ModelMessage]:
-    """Return the messages that are left; what a collection added becomes a separate prompt."""
+    """Return the messages that are left; what the host does not have becomes separate ones."""
     out: list[ModelMessage] = []
+    calls = [call for each in kept for call in each.message.get("tool_calls") or ()]
+    names = {call["id"]: call["function"]["name"] for call in calls}
     for at, group in groupby(kept, lambda k: None if k.key is None else places[k.key].message):
         if at is None:
-            prompts = [UserPromptPart(each.message["content"]) for each in group]
-            out.append(ModelRequest(parts=prompts))
+            out += _made([each.message for each in group], names)
         else:
             out.append(_message(messages[at], [(places[k.key].part, k) for k in group]))
     return out
+
+
+def _made(values: list[Json], names: dict[str, str]) -> Iterator[ModelMessage]:
+    """Make messages that the host does not have: a line, or what a rewind brought back."""
+    for is_answer, group in groupby(values, lambda value: value["role"] == "assistant"):
+        if is_answer:
+            answers = [_made_answer(value) for value in group]
+            yield from (ModelResponse(parts=parts) for parts in answers if parts)
+        elif parts := [part for value in group for part in _made_part(value, names)]:
+            yield ModelRequest(parts=parts)
+
+
+def _made_answer(value: Json) -> list[Json]:
+    asked = [(call["id"], call["function"]) for call in value.get("tool_calls") or ()]
+    return [
+        *(TextPart(block["text"]) for block in value["content"] or () if block["type"] == "text"),
+        *(ToolCallPart(f["name"], f["arguments"], tool_call_id=id_) for id_, f in asked),
+    ]
+
+
+def _made_part(value: Json, names: dict[str, str]) -> Iterator[Json]:
+    said = value["content"]
+    if isinstance(said, list):
+        said = [item for block in said if (item := _made_item(block)) is not None]
+    if value["role"] == "tool":
+        name = value["tool_call_id"]
+        yield ToolReturnPart(names.get(name, ""), said, tool_call_id=name)
+    elif said:
+        yield UserPromptPart(said)
+
+
+def _made_item(block: Json) -> Json:
+    """Make an item from its block; None for a file, whose kind is not known any more."""
+    if block["type"] == "text":
+        return block["text"]
+    if block["type"] != "image_url":
+        return None
+    url = block["image_url"]["url"]
+    return BinaryContent.from_data_uri(url) if ";base64," in url else ImageUrl(url)
 
 
 def _message(message: ModelMessage, kept: list[tuple[int | None, Kept]]) -> ModelMessage:
