@@ -93,7 +93,7 @@ def test_recalled_text_that_was_shortened_is_not_a_message_of_the_host() -> None
     talk = Conversation(limit=100_000, dialect="anthropic", store=store)
     talk.follow(history)
     heap = talk._heap
-    note = heap.note(["m1"], Sections((Section("recalled\n" * 60),)), heap.live()["m4"])
+    note = heap.note(Sections((Section("recalled\n" * 60),)), heap.live()["m4"])
     short = heap.form.say("recalled\n", note.segment_id)
     for put in (note, heap.revised(note, short)):
         store.segments.write(talk.workspace, put=[put])
@@ -376,9 +376,7 @@ def test_a_host_that_rewinds_to_before_a_recalled_note_takes_no_message_before_i
     talk.follow(history)
     talk.collect(talk.plan(0))
     answer = next(m.message_id for m in talk.history if m.raw == ended[0])
-    note = talk._heap.note(
-        ["m1"], Sections((Section("content of file 1"),)), talk._heap.live()[answer]
-    )
+    note = talk._heap.note(Sections((Section("content of file 1"),)), talk._heap.live()[answer])
     talk.collect(plan_recall(talk.context(), Proposal((), Action.RECALL, "asked for", note)))
     host = sent(talk.follow(history))
     at = [m.message_id for m in talk.history].index(note.segment_id)
@@ -394,9 +392,7 @@ def test_a_host_that_rewinds_to_a_recalled_note_gets_the_same_again() -> None:
     history = render_script(Script(said), "openai_chat")
     talk = Conversation(limit=10**6, dialect="openai_chat")
     talk.follow(history)
-    note = talk._heap.note(
-        ["m1"], Sections((Section("what was said before"),)), talk._heap.live()["m2"]
-    )
+    note = talk._heap.note(Sections((Section("what was said before"),)), talk._heap.live()["m2"])
     talk.collect(plan_recall(talk.context(), Proposal((), Action.RECALL, "asked for", note)))
     host = sent(talk.follow(history))
     talk.follow(host)

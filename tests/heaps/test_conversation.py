@@ -691,7 +691,7 @@ def test_the_line_of_a_run_that_begins_with_a_note_is_where_its_first_message_wa
     read = [reading(f"{n}.py", f"file {n} " * 200) for n in range(3)]
     talk = conversation(Script((Said("go"), *read, Answered("ok"))))
     said = list(talk._heap.live().values())
-    note = talk._heap.note(["m1"], Sections((Section("file 0 file 0"),)), said[3])
+    note = talk._heap.note(Sections((Section("file 0 file 0"),)), said[3])
     assert note.position == said[2].position, "beside the result of a call that stays"
     line = talk._heap.gaps().line([note, *said[3:7]])
     assert line is not None
@@ -704,9 +704,7 @@ def test_neither_a_note_nor_the_line_for_it_separates_a_call_from_its_result(ids
     read = [reading(f"{n}.py", f"file {n} " * 200) for n in range(3)]
     talk = conversation(Script((Said("go"), *read, Said("and?"), Answered("ok"))), ids=ids)
     names = [message.message_id for message in talk.history]
-    note = talk._heap.note(
-        ["m1"], Sections((Section("file 0 file 0"),)), talk._heap.live()[names[3]]
-    )
+    note = talk._heap.note(Sections((Section("file 0 file 0"),)), talk._heap.live()[names[3]])
     talk.store.segments.write(talk.workspace, put=[note])
     assert [m.message_id for m in talk.history] == [*names[:3], note.segment_id, *names[3:]]
     talk.collect(talk.plan(0, strategy=Chosen([note.segment_id, names[3], names[5]])))

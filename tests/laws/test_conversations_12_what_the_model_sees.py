@@ -125,7 +125,7 @@ def test_what_the_user_did_not_say_is_never_shown_as_if(
             assert talk.messages
         for message in talk.history:
             if message.role is Role.USER and message.text and message.text not in said:
-                is_note = message.text.startswith("[recalled from m")
+                is_note = message.text.startswith("[recalled]\n")
                 assert is_note or left_out_in(message) or is_summary(message)
 
 

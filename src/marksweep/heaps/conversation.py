@@ -28,7 +28,7 @@ from marksweep.heaps.forms import Line, MessageForm, with_texts
 from marksweep.heaps.gaps import Gaps
 from marksweep.heaps.live_index import Fingerprint
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.heaps.stash_search import GAP, RECALLED, note_of, shorter_note
+from marksweep.heaps.stash_search import GAP, RECALLED, note_of
 from marksweep.heaps.staying import (
     MESSAGE,
     NOTE,
@@ -504,7 +504,7 @@ class ConversationHeap(SegmentHeap):
         if segment.type not in SPOKEN:
             return None
         if segment.type == RECALLED:
-            written = {part: shorter_note(segment.text, kept) for part, kept in texts.items()}
+            written = {part: note_of(kept) for part, kept in texts.items()}
             if not all(written.values()):
                 return None
         else:
@@ -554,10 +554,10 @@ class ConversationHeap(SegmentHeap):
         """Return the maker of the lines that stand for swept messages."""
         return Gaps(self.message, self.form, self.counter)
 
-    def note(self, sources: Sequence[str], excerpts: Sections, before: Segment) -> Segment:
-        """Make a note of excerpts from these messages, that comes right before a message."""
+    def note(self, excerpts: Sections, before: Segment) -> Segment:
+        """Make a note of excerpts that comes right before a message."""
         name = f"{RECALLED}-{before.segment_id}"
-        text = note_of(sources, excerpts)
+        text = note_of(excerpts)
         return Segment(
             segment_id=name,
             type=RECALLED,

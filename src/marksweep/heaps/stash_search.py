@@ -7,7 +7,7 @@ often contain the answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -33,8 +33,8 @@ STAND_IN_TOKENS = 50
 RECALLED = "recalled"
 """The type of notes: parts of swept messages that came back."""
 
-MAX_SOURCES = 3
-"""Messages that the head of a note names. More help to find them, and cost more."""
+NOTE_HEAD = "[recalled]"
+"""The first line of a note."""
 
 GAP = "gap"
 """The type of segments that are one line each, in place of messages."""
@@ -49,38 +49,25 @@ Higher ranks longer conversations with the context of each message, and takes lo
 """
 
 
-def note_of(sources: Iterable[str], excerpts: Sections) -> str:
-    """Write a note. Its head says that nobody says this now, and which messages have the rest."""
-    names = [*dict.fromkeys(sources)]
-    listed = [*names[:MAX_SOURCES], *(["…"] if names[MAX_SOURCES:] else [])]
-    return _note(f"[recalled from {', '.join(listed)}]", excerpts)
+def note_of(excerpts: Sections) -> str:
+    """Write a note: a head that says that nobody says this now, and a sign between what was apart.
 
-
-def shorter_note(note: str, kept: Sections) -> str:
-    """Write a note with fewer excerpts; empty if none is left.
-
-    Its head stays. No line stands for the others: a note only repeats what is elsewhere.
+    The head may be in the first excerpt already: in a note that is shortened. No line stands for
+    what is not in it any more: a note only repeats what is elsewhere. Empty if nothing is left.
     """
-    head = note.partition("\n")[0]
-    shorter = _note(head, kept)
-    return "" if shorter == head else shorter
-
-
-def _note(head: str, excerpts: Sections) -> str:
-    """Write excerpts under a head, which may be in the first; a sign is between what was apart."""
     out: list[str] = []
     is_apart = False
     for piece in excerpts.pieces:
         if isinstance(piece, Gap):
             is_apart = True
             continue
-        text = piece.text if out else piece.text.removeprefix(head).removeprefix("\n")
+        text = piece.text if out else piece.text.removeprefix(NOTE_HEAD).removeprefix("\n")
         if out and is_apart:
             out += ["\n", NEXT_GAP]
         if text:
             out += [text] if out and piece.glued and not is_apart else ["\n", text]
         is_apart = False
-    return head + "".join(out)
+    return "".join([NOTE_HEAD, *out]) if out else ""
 
 
 def search_stash(stash: Stash, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:

@@ -98,8 +98,8 @@ More lets older text come back automatically, and takes about twenty bytes per c
 
 Item = TypeVar("Item")
 
-Note = Callable[[Sequence[str], Sections, Segment], Segment]
-"""Make a note of excerpts from these messages, that comes right before a message."""
+Note = Callable[[Sections, Segment], Segment]
+"""Make a note of excerpts that comes right before a message."""
 
 Limit = Callable[[], int]
 """Return the tokens of the window; 0 if unknown."""
@@ -202,9 +202,8 @@ class Coverage:
         if most is not None:
             room = min(room, most - context.size - NOTE_TOKENS)
         while taken := self._pick(blocks, room, bar):
-            sources = [block.message.segment_id for block in taken]
             excerpts = Sections(tuple(_spaced([block.section for block in taken], taken)))
-            note = self._note(sources, excerpts, context.segments[before])
+            note = self._note(excerpts, context.segments[before])
             excess = 0 if most is None else context.size + note.tokens - most
             if excess <= 0:
                 break
