@@ -67,6 +67,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         *laws("test_conversations_12*.py"),
         CONVERSATION,
     ),
+    "heaps/stash_search.py": ("tests/heaps/test_notes.py",),
     "heaps/gaps.py": (CONVERSATION, *laws("test_conversations_12*.py")),
     "heaps/staying.py": (CONVERSATION, *laws("test_conversations_1*.py")),
     "heaps/conversation.py": (CONVERSATION, *laws("test_conversations_1*.py")),
@@ -334,6 +335,18 @@ MUTANTS = (
         "core/budget.py",
         "return grown or change - self.change >= self.wait",
         "return False",
+    ),
+    Mutant(
+        "plan: what was trimmed does not block",
+        "core/plan.py",
+        "enumerate(sizes) if self._taken[i] != _GONE}",
+        "enumerate(sizes) if not self._taken[i]}",
+    ),
+    Mutant(
+        "notes: the head goes with the first excerpt",
+        "heaps/stash_search.py",
+        '"".join([NOTE_HEAD, *out])',
+        '"".join(out)',
     ),
     Mutant(
         "cost: what is read again is forgotten",

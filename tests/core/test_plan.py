@@ -96,6 +96,18 @@ def test_what_the_strategy_does_not_offer_is_named_too() -> None:
     assert found.blockers == (Blocker("not offered by the strategy", 4, 40),)
 
 
+def test_what_is_left_of_trimmed_and_summarized_segments_is_a_blocker_too() -> None:
+    shorter, summary = segment("a", tokens=4), segment("summary", tokens=3)
+    script = Scripted(("a", Action.TRIM, shorter), (("b", "c"), Action.COMPRESS, summary))
+    found = plan(script, 0, *FIVE)
+    assert found.tokens_after == 27
+    assert found.blockers == (
+        Blocker("not offered by the strategy", 2, 20),
+        Blocker("trimmed as far as it goes", 1, 4),
+        Blocker("stands for what went", 1, 3),
+    )
+
+
 def test_a_unit_goes_as_a_whole() -> None:
     pair = (Reference("call", Link.ANSWERS, Hold.PAIRED),)
     segments = (segment("call"), segment("result", references=pair), segment("x"))
