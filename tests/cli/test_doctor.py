@@ -220,12 +220,17 @@ def overwrite_a_page(path: Path) -> bytes:
     return bytes(content)
 
 
-def test_a_damaged_memory_is_rebuilt_from_what_can_be_read(tmp_path: Path) -> None:
-    folder = tmp_path / ".marksweep"
+def remembering(project: Path) -> Path:
+    """Make a project with a store and a memory of forty notes; return the memory's file."""
+    folder = project / ".marksweep"
     folder.mkdir(mode=0o700)
     fill(folder / "store.db")
-    path = folder / "graph.db"
-    remember(path)
+    remember(folder / "graph.db")
+    return folder / "graph.db"
+
+
+def test_a_damaged_memory_is_rebuilt_from_what_can_be_read(tmp_path: Path) -> None:
+    path = remembering(tmp_path)
     assert checks()["memory"]["found"] == "sound"
     content = overwrite_a_page(path)
     found = checks()["memory"]
@@ -254,11 +259,7 @@ def test_a_damaged_memory_is_rebuilt_from_what_can_be_read(tmp_path: Path) -> No
 def test_rows_of_a_memory_that_cannot_be_read_are_found_and_repaired(
     tmp_path: Path, table: str, damage: str
 ) -> None:
-    folder = tmp_path / ".marksweep"
-    folder.mkdir(mode=0o700)
-    fill(folder / "store.db")
-    path = folder / "graph.db"
-    remember(path)
+    path = remembering(tmp_path)
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(damage)
     failed = run("recall", "needle0")
@@ -273,11 +274,7 @@ def test_rows_of_a_memory_that_cannot_be_read_are_found_and_repaired(
 
 
 def test_a_memory_whose_layout_is_garbled_is_reported_without_a_traceback(tmp_path: Path) -> None:
-    folder = tmp_path / ".marksweep"
-    folder.mkdir(mode=0o700)
-    fill(folder / "store.db")
-    path = folder / "graph.db"
-    remember(path)
+    path = remembering(tmp_path)
     garbled = path.read_bytes().replace(b"CREATE INDEX", b"CREATE\x91INDEX", 1)
     path.write_bytes(garbled)
     assert run("recall", "needle0").exit_code == 4
@@ -302,16 +299,12 @@ def test_a_memory_without_content_is_sound(tmp_path: Path) -> None:
 
 
 def test_a_rebuild_of_the_memory_that_was_killed_is_begun_again(tmp_path: Path) -> None:
-    folder = tmp_path / ".marksweep"
-    folder.mkdir(mode=0o700)
-    fill(folder / "store.db")
-    path = folder / "graph.db"
-    remember(path)
-    (folder / "graph.db.rebuilt").write_bytes(path.read_bytes())
+    path = remembering(tmp_path)
+    (path.parent / "graph.db.rebuilt").write_bytes(path.read_bytes())
     overwrite_a_page(path)
     assert "graph.db.rebuilt" in checks()["leftovers"]["found"]
     assert checks("--repair", "--yes")["memory"]["ok"]
-    assert not list(folder.glob("*.rebuilt*"))
+    assert not list(path.parent.glob("*.rebuilt*"))
     assert checks()["memory"]["found"] == "sound"
 
 

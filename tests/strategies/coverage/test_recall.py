@@ -36,12 +36,10 @@ def parts(dialect: str, asked: str = ASKED) -> tuple[list[Any], list[Any]]:
     return flood, whole[len(flood) :]
 
 
-def flooded(
-    dialect: str = "openai_chat", asked: str = ASKED, limit: int = LIMIT, **options: Any
-) -> Conversation:
+def flooded(dialect: str = "openai_chat", asked: str = ASKED, **options: Any) -> Conversation:
     """Make a conversation that swept the old read, and then got a message that mentions it."""
-    options = {"strategy": "coverage_quality", "clock": Clock(), **options}
-    talk = Conversation(**options, limit=limit, dialect=dialect)
+    options = {"limit": LIMIT, "strategy": "coverage_quality", "clock": Clock(), **options}
+    talk = Conversation(**options, dialect=dialect)
     flood, again = parts(dialect, asked)
     for message in flood:
         talk.extend([message])
