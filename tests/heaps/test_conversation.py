@@ -729,6 +729,17 @@ def test_the_line_of_a_longer_run_is_before_what_an_undo_returns_of_it(ids: str)
     assert validate(talk.messages, "openai_chat") == []
 
 
+def test_what_goes_on_both_sides_of_a_line_leaves_one_line() -> None:
+    read = [reading(f"{n}.py", f"file {n} " * 600) for n in range(3)]
+    talk = conversation(Script((Said("go"), *read, Said("and?"), Answered("ok"))))
+    names = [message.message_id for message in talk.history]
+    talk.collect(talk.plan(0, strategy=Chosen([names[3]])))
+    assert [m.message_id for m in talk.history][3] == f"gap-{names[3]}-2"
+    talk.collect(talk.plan(0, strategy=Chosen([names[1], names[5]])))
+    left = [m.message_id for m in talk.history]
+    assert left == [names[0], f"gap-{names[1]}-6", *names[7:]]
+
+
 def test_neutral_messages_are_joined_where_one_between_them_was_removed() -> None:
     said = Message.from_text(Role.MODEL, "I look at it.")
     calls = Message(Role.MODEL, (Part(function_call=FunctionCall("c1", "read", {})),))

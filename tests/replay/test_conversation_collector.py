@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import warnings
 from itertools import pairwise
 from typing import cast
 
@@ -114,6 +115,13 @@ def test_what_fits_is_left_alone() -> None:
     assert context_after(maker(QUALITY)(by_words), *batches)[1:] == [
         m for batch in batches for m in batch
     ]
+
+
+def test_what_waits_and_does_not_fit_is_measured_without_a_warning() -> None:
+    batch = [calls({"q": "x"}), answers(lines("a"))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(context_after(maker(ECONOMY)(by_words), batch, limit=50)) == 3
 
 
 def test_an_older_read_goes_once_its_lines_are_in_a_newer_one() -> None:

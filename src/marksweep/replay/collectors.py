@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
 from marksweep.conversation import Conversation
 from marksweep.dialects import read, written
+from marksweep.errors import OverLimitWarning
 from marksweep.messages import Message
 from marksweep.plugins import GCTriggerReason
 from marksweep.plugins.base import ContextUsage
@@ -46,11 +49,16 @@ class ConversationCollector:
         self._talk.extend(messages)
 
     def context(self) -> list[Wire]:
-        """The messages for the next request, collected when due, and when they do not fit."""
-        messages: list[Wire] = self._talk.messages
-        if self._talk.tokens > self._talk.budget.limit:
-            self._talk.collect()
-            messages = self._talk.messages
+        """The messages for the next request, collected when due, and when they do not fit.
+
+        What waits and does not fit is no news here: it was sent, and so it is measured.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OverLimitWarning)
+            messages: list[Wire] = self._talk.messages
+            if self._talk.tokens > self._talk.budget.limit:
+                self._talk.collect()
+                messages = self._talk.messages
         return messages
 
     def recall(self, query: str, limit: int) -> list[str]:
