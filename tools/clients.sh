@@ -7,8 +7,8 @@ set -eu
 name=${1:?usage: tools/clients.sh NAME}
 case $name in
     node) package=node@22.23.3 ;;
-    claude) package=@anthropic-ai/claude-code@2.1.325 ;;
-    codex) package=@openai/codex@0.166.0 ;;
+    claude) package=@anthropic-ai/claude-code@2.1.327 ;;
+    codex) package=@openai/codex@0.169.0 ;;
     pi) package=@earendil-works/pi-coding-agent@0.87.1 ;;  # the newest whose dependencies are all published
     opencode) package=opencode-ai@1.18.33 ;;
     gemini) package=@google/gemini-cli@0.61.0 ;;
