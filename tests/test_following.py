@@ -352,6 +352,26 @@ def test_a_host_that_keeps_what_it_was_given_may_rewind() -> None:
     assert talk.follow(sent(kept)) == [Kept(each, i) for i, each in enumerate(sent(kept))]
 
 
+def reordered(value: Any) -> Any:
+    """Return a value with the keys of its objects in reverse order."""
+    if isinstance(value, list):
+        return [reordered(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: reordered(each) for key, each in reversed(value.items())}
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_a_host_may_keep_what_it_was_given_with_keys_in_another_order(dialect: str) -> None:
+    talk = Conversation(limit=3_000, dialect=dialect, strategy="truncate")
+    host: list[Any] = []
+    for message in work(30, dialect):
+        host = [reordered(each) for each in sent(talk.follow([*host, message]))]
+    assert len(host) < 30
+    overlap = talk.overlap([*host, {"role": "user", "content": "and now?"}])
+    assert overlap == Overlap(len(host), 0)
+
+
 def test_what_a_host_that_keeps_what_it_was_given_rewinds_to_is_the_end() -> None:
     """Nothing that was swept after it comes back behind it."""
     talk, worked = Conversation(limit=100_000, dialect="openai_chat"), work(9, "openai_chat")

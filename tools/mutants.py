@@ -81,6 +81,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "graph/": GRAPH,
     "plugins/": ("tests/plugins",),
     "conversation.py": ("tests/test_following.py",),
+    "following.py": ("tests/test_following.py",),
     "engine.py": ("tests/test_engine.py",),
     "strategies/scored.py": (SEGMENTS, "tests/strategies/test_scored.py"),
     "ledger/": ("tests/test_ledger.py", "tests/session/test_keeping.py"),
@@ -118,6 +119,12 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = (
+    Mutant(
+        "following: the order of keys makes another message",
+        "following.py",
+        "data = spelled(said, is_sorted=True)\n    if",
+        "data = spelled(said)\n    if",
+    ),
     Mutant(
         "coverage: what is there comes back again",
         "strategies/coverage/index.py",

@@ -313,19 +313,20 @@ class Follower:
 def digest(value: Json) -> bytes:
     """Digest a message into sixteen bytes: equal with and without cache marks.
 
-    What cannot be read gets none, which equals no digest of a message.
+    The order of keys does not count: a host may keep what it was given in objects of its own. What
+    cannot be read gets none, which equals no digest of a message.
     """
     try:
         said = plain(value)
     except Unreadable:
         return b""
-    data = spelled(said)
+    data = spelled(said, is_sorted=True)
     if _MARK in data:
         said = unmarked(said)
-        data = spelled(said)
+        data = spelled(said, is_sorted=True)
     content = said.get("content") if isinstance(said, dict) else None
     if isinstance(content, list) and len(content) == 1 and _is_text(content[0]):
-        data = spelled({**said, "content": content[0]["text"]})
+        data = spelled({**said, "content": content[0]["text"]}, is_sorted=True)
     return hashlib.blake2b(data, digest_size=16).digest()
 
 

@@ -220,13 +220,15 @@ def _refuse(constant: str) -> Json:
     raise ValueError(f"{constant} is not JSON")
 
 
-def spelled(value: Json, indent: int | None = None) -> bytes:
-    """Write JSON; a lone surrogate is written as its escape."""
+def spelled(value: Json, indent: int | None = None, *, is_sorted: bool = False) -> bytes:
+    """Write JSON, with sorted keys if wanted; a lone surrogate is written as its escape."""
     try:
-        written = msgspec.json.encode(value)
+        written = msgspec.json.encode(value, order="sorted" if is_sorted else None)
     except (UnicodeEncodeError, OverflowError):
-        separators = None if indent else (",", ":")
-        return json.dumps(msgspec.to_builtins(value), indent=indent, separators=separators).encode()
+        builtins, separators = msgspec.to_builtins(value), None if indent else (",", ":")
+        return json.dumps(
+            builtins, indent=indent, separators=separators, sort_keys=is_sorted
+        ).encode()
     return msgspec.json.format(written, indent=indent) if indent else written
 
 
