@@ -180,6 +180,12 @@ MUTANTS = (
         "is_free = target_tokens == context.limit",
     ),
     Mutant(
+        "coverage: what still fits goes too",
+        "strategies/coverage/choose.py",
+        "if freed <= surplus:",
+        "if freed <= surplus < 0:",
+    ),
+    Mutant(
         "coverage: the smallest windows are cut only near their end",
         "strategies/coverage/choose.py",
         "is_free = context.is_cache_cold or target_tokens == context.limit",

@@ -222,3 +222,17 @@ def test_room_that_a_sweep_freed_beyond_need_is_filled_in_the_same_request() -> 
         sent = json.dumps(talk.messages)
     assert "x_100" not in sent, "the large call went, and more than had to"
     assert "[recalled]" in sent
+
+
+def test_what_went_before_a_larger_part_stays_if_it_fits_after_all() -> None:
+    talk = Conversation(limit=10**6, strategy="coverage_quality")
+    talk.extend([{"role": "user", "content": "fix the parser"}])
+    for n in range(8):
+        talk.extend([{"role": "assistant", "content": f"step {n}: " + "the same words again " * 4}])
+    large = " ".join(f"part_{n}" for n in range(25))
+    talk.extend([{"role": "assistant", "content": large}, {"role": "user", "content": "go on"}])
+    talk.extend([{"role": "assistant", "content": "done"}])
+    for needed in range(30, 300, 10):
+        plan = talk.plan(talk.tokens - needed)
+        spare = plan.target_size - plan.size_after
+        assert all(step.size > spare for step in plan.steps), needed

@@ -21,7 +21,7 @@ import msgspec
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.model import Action
-from marksweep.strategies.coverage.index import Block, BlockIndex, MessageBlocks
+from marksweep.strategies.coverage.index import Block, BlockIndex, CutText, MessageBlocks
 from marksweep.strategies.mask import Trimmed
 
 FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
@@ -204,12 +204,20 @@ class Sweep:
                 return False
         return self._context.may_go(members)
 
+    def _bare_frames(self, i: int) -> list[tuple[int, Block]]:
+        """Return the frames of a unit, by their messages, once they may go."""
+        if not self._is_bare(i):
+            return []
+        frames = ((mate, self._messages[mate].frame) for mate in self._context.units.members(i))
+        return [(mate, frame) for mate, frame in frames if frame is not None]
+
     def _drop(self, order: list[Offer], again: list[Offer], amount: int) -> set[int]:
         """Drop the lowest worth first, which is the last of `order`; return the messages touched.
 
-        A block that has become a last holder is offered again, in the heap `again`.
+        Blocks that are offered again are in the heap `again`: those that have become last holders,
+        and those that stay after all.
         """
-        touched: set[int] = set()
+        gone: list[Offer] = []
         while amount > 0 and (order or again):
             is_new = not again or (order and order[-1] < again[0])
             offer = order.pop() if is_new else heapq.heappop(again)
@@ -222,34 +230,56 @@ class Sweep:
                 continue
             block.value = worth
             amount -= self._freed_by(offer.at, block)
+            self._change_gaps(block, 1)
             self._index.drop(block)
             self._dropped[block.number] = block
-            touched.add(offer.at)
-            if not block.is_frame and self._is_bare(offer.at):
-                for mate in self._context.units.members(offer.at):
-                    frame = self._messages[mate].frame
-                    if frame is not None and frame.is_kept:
-                        worth = self._index.worth(frame)
-                        heapq.heappush(again, Offer(worth, frame.number, mate, frame))
-        return touched
+            gone.append(Offer(worth, offer.number, offer.at, block))
+            if not block.is_frame:
+                for mate, frame in self._bare_frames(offer.at):
+                    worth = self._index.worth(frame)
+                    heapq.heappush(again, Offer(worth, frame.number, mate, frame))
+        for offer in self._kept_after_all(gone, -amount):
+            heapq.heappush(again, offer)
+        return {offer.at for offer in gone}
+
+    def _kept_after_all(self, gone: Iterable[Offer], surplus: int) -> Iterator[Offer]:
+        """Keep what fits the tokens freed beyond need, the highest worth first.
+
+        The last block may free far more than was left to free: smaller ones before it can stay.
+        """
+        for offer in sorted(gone, reverse=True):
+            block = offer.block
+            if block.is_frame or self._bare_frames(offer.at):
+                continue
+            freed = self._freed_by(offer.at, block)
+            if freed <= surplus:
+                surplus -= freed
+                self._change_gaps(block, -1)
+                self._index.undrop(self._dropped.pop(block.number))
+                yield offer
 
     def _freed_by(self, i: int, block: Block) -> int:
-        """Return the tokens that dropping a block frees, and count its gap: gaps cost lines.
+        """Return the tokens that dropping a block frees, or freed: its gap costs a line.
 
         A message of which nothing is left has no such line, unless the rest of its unit stays.
         """
-        message = self._messages[i]
         if block.is_frame or block.cut.is_note:
             return block.tokens
-        text, at = block.cut, block.at
-        before = self._gaps.get(id(text))
-        if before is None:
-            before = text.gaps
-        if message.parts_kept == 1 and len(self._context.units.members(i)) == 1:
+        before = self._gaps_of(block.cut) - (0 if block.is_kept else _gaps_made(block))
+        is_last = block.message.parts_kept == int(block.is_kept)
+        if is_last and len(self._context.units.members(i)) == 1:
             return block.tokens + _gap_tokens(before)
-        after = before + 1 - text.is_gap(at - 1) - text.is_gap(at + 1)
-        self._gaps[id(text)] = after
-        return block.tokens + _gap_tokens(before) - _gap_tokens(after)
+        return block.tokens + _gap_tokens(before) - _gap_tokens(before + _gaps_made(block))
+
+    def _gaps_of(self, text: CutText) -> int:
+        gaps = self._gaps.get(id(text))
+        return text.gaps if gaps is None else gaps
+
+    def _change_gaps(self, block: Block, change: int) -> None:
+        """Count the gap of a block that is dropped; with -1, of one that is not after all."""
+        if not block.is_frame:
+            text = block.cut
+            self._gaps[id(text)] = self._gaps_of(text) + change * _gaps_made(block)
 
     def _proposal(self, i: int, trimmed: Trimmed) -> Proposal | None:
         """Propose what happens to a message."""
@@ -291,6 +321,12 @@ class Sweep:
         lines = sum([block.text.count("\n") + 1 for block in gone])
         where = "newer messages" if all(map(_is_newer_elsewhere, gone)) else "other messages"
         return f"{_counted(lines, 'line', 'lines')} of it are in {where}"
+
+
+def _gaps_made(block: Block) -> int:
+    """Return how many gaps more its text has without a block: a gap beside it grows."""
+    text, at = block.cut, block.at
+    return 1 - text.is_gap(at - 1) - text.is_gap(at + 1)
 
 
 def _gap_tokens(gaps: int) -> int:
