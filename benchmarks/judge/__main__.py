@@ -4,6 +4,7 @@ python -m benchmarks.judge                       contexts, then scores where tor
 python -m benchmarks.judge contexts [NAME ...]   only the contexts, of these strategies
 python -m benchmarks.judge others [NAME ...]     the same at 542 other steps
 python -m benchmarks.judge every [NAME ...]      the same at 1,837 steps
+python -m benchmarks.judge kinds [NAME ...]      kinds of runs that nothing was tuned on
 python -m benchmarks.judge report SCORES.json    the tables of scores from another machine
 
 Everything is written to build/judge. Where there is no GPU, the command to run on a machine that
@@ -17,7 +18,16 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.judge.contexts import EVERY, OTHERS, SHARED, WINDOW, Sample, write
+from benchmarks.judge.contexts import (
+    EVERY,
+    OTHER_KINDS,
+    OTHERS,
+    SHARED,
+    WIDER,
+    WINDOW,
+    Sample,
+    write,
+)
 from benchmarks.judge.model import lay_out
 from benchmarks.judge.report import tables
 from marksweep.replay.catalog import ECONOMY, QUALITY
@@ -31,7 +41,8 @@ There is no torch with a GPU here. On a machine with one (and numpy, tokenizers,
 or without a GPU in an hour or two:
   python score.py MODEL_FOLDER contexts.jsonl.xz scores.json
 with {scorer}, {folder}/model.gguf, {folder}/tokenizer.json and {contexts}; then here:
-  python -m benchmarks.judge report scores.json
+  python -m benchmarks.judge kinds [NAME ...]      kinds of runs that nothing was tuned on
+python -m benchmarks.judge report scores.json
 """
 
 
@@ -46,6 +57,8 @@ def main() -> int:
             _write(names or list(COMPARED), OTHERS)
         case ["every", *names]:
             _write(names or list(COMPARED), EVERY)
+        case ["kinds", *names]:
+            _write(names or list(COMPARED), OTHER_KINDS, WIDER)
         case []:
             _write(list(COMPARED))
             lay_out(FOLDER)
@@ -61,9 +74,9 @@ def main() -> int:
     return 0
 
 
-def _write(names: list[str], samples: Mapping[str, Sample] = SHARED) -> None:
+def _write(names: list[str], samples: Mapping[str, Sample] = SHARED, window: int = WINDOW) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    rows = write(CONTEXTS, names, WINDOW, samples)
+    rows = write(CONTEXTS, names, window, samples)
     print(f"{rows} contexts of {', '.join(names)} and the bounds in {CONTEXTS}", flush=True)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.datasets import folder
+from benchmarks.judge.kinds import KINDS
 from marksweep.replay.catalog import canonical, maker
 from marksweep.replay.collectors import ConversationCollector
 from marksweep.replay.counting import exact
@@ -36,9 +37,9 @@ from marksweep.replay.records import (
 
 WINDOW = 1000
 """Tokens that a collector may keep in addition to the pinned prefix."""
+WIDER = 2000
+"""The same for other kinds of runs: their messages are longer."""
 LARGEST_PREFIX = 2600
-ACTION = range(8, 501)
-"""Tokens of what the agent did next."""
 FENCE = "```"
 GAP = "(...)"
 PIECE = 120
@@ -57,6 +58,10 @@ class Sample(msgspec.Struct, frozen=True):
     """Steps of a record at most."""
     past: range = range(3500, 5401)
     """Tokens of the whole past of a step."""
+    answer: range = range(8, 501)
+    """Tokens of what the agent did next."""
+    acts: bool = True
+    """Whether only messages with a call, a code block or a number are taken."""
 
 
 SHARED = {"tau_airline": Sample(slice(60)), "mini_swe": Sample(slice(60))}
@@ -67,6 +72,12 @@ OTHERS = {
 """More steps, so that a difference can be seen; those of `mini_swe` are not shared ones."""
 EVERY = dict.fromkeys(SHARED, Sample(slice(None), steps=8, past=range(2500, 6501)))
 """Up to eight steps of every record: enough to see a difference of a few points."""
+OTHER_KINDS = {
+    "coding_sessions": Sample(slice(None), steps=3, past=range(3500, 6501)),
+    "mini_swe_calls": Sample(slice(90), steps=4, past=range(3500, 6501)),
+    "beam100k": Sample(slice(None), past=range(3500, 6501), answer=range(8, 901), acts=False),
+}
+"""Steps of kinds of runs that nothing was tuned on."""
 
 _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"\w[\w./:\-]{2,}")
@@ -107,9 +118,11 @@ def chosen(run: Trajectory, sample: Sample, count: Count) -> list[Step]:
         if message["role"] != "assistant":
             continue
         fits = (
-            sum(sizes[tail:at]) <= WINDOW and sizes[at] in ACTION and sum(sizes[:at]) in sample.past
+            sum(sizes[tail:at]) <= WINDOW
+            and sizes[at] in sample.answer
+            and sum(sizes[:at]) in sample.past
         )
-        if fits and _acts(message, by_calls=by_calls):
+        if fits and (not sample.acts or _acts(message, by_calls=by_calls)):
             found.append(Step(at, tail))
         tail = at
     return found[:: max(1, len(found) // sample.steps)][: sample.steps]
@@ -248,7 +261,7 @@ def write(
         )
 
     for name, sample in samples.items():
-        for run, steps in _runs(folder() / f"{name}.jsonl.xz", sample, count):
+        for run, steps in _runs(name, sample, count):
             where = name, run.id
             for step in steps:
                 past = [shown(message) for message in run.messages[: step.at]]
@@ -265,9 +278,11 @@ def write(
     return len(rows)
 
 
-def _runs(file: Path, sample: Sample, count: Count) -> Sequence[tuple[Trajectory, list[Step]]]:
+def _runs(name: str, sample: Sample, count: Count) -> Sequence[tuple[Trajectory, list[Step]]]:
     """The runs of a set that a sample takes, in the order of their ids' digests."""
-    runs = read_records(file, Trajectory)
+    made = KINDS.get(name)
+    file = folder() / f"{name}.jsonl.xz"
+    runs = made(folder(), count) if made else read_records(file, Trajectory)
     ordered = sorted(runs, key=lambda run: hashlib.md5(run.id.encode()).hexdigest())  # noqa: S324
     found = [(run, steps) for run in ordered if (steps := chosen(run, sample, count))]
     return found[sample.records]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import lzma
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from benchmarks.judge.contexts import (
+    OTHER_KINDS,
     OTHERS,
     SHARED,
     WINDOW,
@@ -16,7 +21,9 @@ from benchmarks.judge.contexts import (
     pieces,
     shown,
 )
+from benchmarks.judge.kinds import MOST, coding_sessions, mini_swe_calls
 from benchmarks.judge.report import tables
+from marksweep import validate
 from marksweep.replay.records import Trajectory, Wire, price
 
 
@@ -52,6 +59,46 @@ def test_a_step_has_a_past_that_is_long_enough_and_still_fits_the_model() -> Non
     more = chosen(run, OTHERS["tau_airline"], words)
     assert len(more) == 4
     assert sum(price(message, words) for message in run.messages[: more[0].at]) < 3500
+
+
+def test_where_agents_only_talk_every_answer_is_a_step() -> None:
+    talk = [
+        said(role, " ".join(["word"] * 200)) for _ in range(20) for role in ("user", "assistant")
+    ]
+    run = Trajectory("a chat", tuple(talk), 1)
+    assert chosen(run, SHARED["mini_swe"], words) == []
+    assert len(chosen(run, OTHER_KINDS["beam100k"], words)) == 2
+
+
+def test_commands_become_calls_that_are_answered(tmp_path: Path) -> None:
+    run = run_of(3)
+    (tmp_path / "mini_swe.jsonl.xz").write_bytes(lzma.compress(msgspec.json.encode(run)))
+    (made,) = mini_swe_calls(tmp_path, words)
+    assert [message["role"] for message in made.messages[1:3]] == ["assistant", "tool"]
+    call = made.messages[1]["tool_calls"][0]
+    assert json.loads(call["function"]["arguments"]) == {
+        "command": "cat file0 and a few more words"
+    }
+    assert made.messages[2]["tool_call_id"] == call["id"]
+    assert made.messages[1]["content"] == "now look"
+    assert validate(list(made.messages), dialect="openai_chat") == []
+
+
+def test_parts_of_a_long_run_fit_the_model_and_do_not_begin_with_a_result(tmp_path: Path) -> None:
+    run = next(iter(_made_with_calls(run_of(60), tmp_path)))
+    (tmp_path / "coding_sessions.jsonl.xz").write_bytes(lzma.compress(msgspec.json.encode(run)))
+    parts = list(coding_sessions(tmp_path, words))
+    assert len(parts) > 3
+    for part in parts:
+        assert sum(price(message, words) for message in part.messages) <= MOST
+        assert part.messages[0] == run.messages[0]
+        assert part.messages[1]["role"] != "tool"
+        assert validate(list(part.messages), dialect="openai_chat") == []
+
+
+def _made_with_calls(run: Trajectory, folder: Path) -> Iterator[Trajectory]:
+    (folder / "mini_swe.jsonl.xz").write_bytes(lzma.compress(msgspec.json.encode(run)))
+    return mini_swe_calls(folder, words)
 
 
 def test_the_oracle_keeps_what_the_next_message_takes_up_within_the_budget() -> None:
