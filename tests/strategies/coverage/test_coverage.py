@@ -236,3 +236,21 @@ def test_what_went_before_a_larger_part_stays_if_it_fits_after_all() -> None:
         plan = talk.plan(talk.tokens - needed)
         spare = plan.target_size - plan.size_after
         assert all(step.size > spare for step in plan.steps), needed
+
+
+def test_in_a_chat_the_newest_answers_stay_whole() -> None:
+    """What is said in few words elsewhere is rarer, but the chat goes on from its last answers."""
+    talk = Conversation(limit=1_600, strategy="coverage")
+    for n in range(6):
+        talk.extend([{"role": "user", "content": f"What about point {n}?"}])
+        words = "\n\n".join(
+            f"Idea {n}.{k} is {'the usual one' if n > 2 else f'rare_{n}_{k}'}, "
+            + "and so on with some more words. " * 3
+            for k in range(12)
+        )
+        talk.extend([{"role": "assistant", "content": words}])
+    talk.extend([{"role": "user", "content": "And now?"}])
+    texts = [message["content"] for message in talk.messages if message["role"] == "assistant"]
+    assert "Idea 5.11" in texts[-1]
+    assert "left out" not in texts[-1]
+    assert "left out" not in texts[-2]

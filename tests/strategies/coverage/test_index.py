@@ -225,6 +225,16 @@ def test_what_the_agent_wrote_is_worth_something_by_itself_and_code_more_than_wo
     assert index.worth(code) < new
 
 
+def test_the_agents_words_are_worth_more_where_hardly_anybody_else_says_anything() -> None:
+    def worth_of_words(others: int) -> float:
+        index = BlockIndex()
+        index.hear(10_000, others)
+        return index.worth(index.add_whole(MessageBlocks("m"), "so", 100, observed=False))
+
+    assert worth_of_words(0) > 5 * worth_of_words(90_000)
+    assert worth_of_words(90_000) < 1.3 * worth_of_words(10**9)
+
+
 def test_what_the_agent_wrote_does_not_come_back_beside_a_copy_of_it() -> None:
     index = BlockIndex()
     text = "```\nbuild everything\n```"

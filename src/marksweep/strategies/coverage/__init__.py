@@ -32,7 +32,7 @@ import msgspec
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Text
-from marksweep.model import Action, Hold, Segment, Snapshot
+from marksweep.model import Action, GCPolicy, Hold, Segment, Snapshot
 from marksweep.sections import (
     MAX_CHARACTERS,
     MIN_CHARACTERS,
@@ -47,7 +47,7 @@ from marksweep.sections import (
     sections_within,
 )
 from marksweep.strategies.coverage.choose import ECONOMY, QUALITY, Setting, Sweep
-from marksweep.strategies.coverage.index import Block, BlockIndex, CutText, MessageBlocks
+from marksweep.strategies.coverage.index import FENCE, Block, BlockIndex, CutText, MessageBlocks
 from marksweep.strategies.coverage.text import acted_on
 from marksweep.strategies.mask import Texts, Trimmed
 from marksweep.tokens import count
@@ -357,6 +357,9 @@ class CoverageState:
         answers = any(reference.hold is Hold.PAIRED for reference in segment.references)
         if texts and ((speaks and not self._spoke) or not (speaks or self._spoke or answers)):
             self.index.step()
+        if not segment.pinned and segment.policy is not GCPolicy.LOCKED:
+            own = sum([len(text.words) for text in texts if _is_own_prose(text)])
+            self.index.hear(own, sum([len(text.words) for text in texts]) - own)
         message = self._cut(segment, texts)
         if speaks:
             self.index.act(acted_on(texts))
@@ -436,6 +439,11 @@ class CoverageState:
         message.know_form(_form(segment), message.blocks())
         self.messages[message.segment_id] = message
         return message
+
+
+def _is_own_prose(text: Text) -> bool:
+    """Whether it is what the agent says, without calls and code."""
+    return not (text.is_observed or text.is_call or FENCE in text.words)
 
 
 def _with_pastes_cut(cut: Sections, most: int) -> Sections:

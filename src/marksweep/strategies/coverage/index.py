@@ -52,7 +52,13 @@ OWN_CODE, OWN_WORDS = 0.03, 0.003
 
 Agents write the same long text again with a change: a script, a command, a plan. Higher keeps more
 of it whole, and less tool output. Calls have none, because their results would have to stay too.
+Words are divided by the share that others have of the conversation: where an agent only talks,
+its newest words are what it goes on from, and hardly anything else is there to keep.
 """
+LEAST_OTHERS = 0.1
+"""Share that others have at least, for OWN_WORDS."""
+FIRST_OTHERS = 400
+"""Characters that others are assumed to have said before the first."""
 OWN_FADING = 0.5
 """OWN_CODE and OWN_WORDS fall with age ** -OWN_FADING."""
 FENCE = "```"
@@ -263,6 +269,10 @@ class BlockIndex:
         self._fresh: list[Atom] = []
         """The atoms of this step."""
         self._idle_atoms = 0
+        self._own_words = 0
+        """Characters of what the agent said, without calls and code."""
+        self._others = FIRST_OTHERS
+        """Characters of everything else."""
 
     def step(self) -> None:
         """Begin a step: all ages grow by one."""
@@ -320,6 +330,11 @@ class BlockIndex:
             for atom in copy.atoms:
                 atom.newest = copy
         return list(copies.values())
+
+    def hear(self, own_words: int, others: int) -> None:
+        """Count the characters of what the agent said, and of everything else in a message."""
+        self._own_words += own_words
+        self._others += others
 
     def act(self, atoms: Atoms) -> None:
         """Record what the agent acted on."""
@@ -435,7 +450,9 @@ class BlockIndex:
         self._numbers += 1
         block = Block(message, self._numbers, section, tokens, observed=observed, born=self.now)
         if not observed:
-            block.own = OWN_CODE if FENCE in section.text else OWN_WORDS
+            others = self._others / (self._others + self._own_words)
+            words = OWN_WORDS / max(others, LEAST_OTHERS)
+            block.own = OWN_CODE if FENCE in section.text else words
         return block
 
     def _atom(self, key: str, kind: Kind, crowding: float) -> Atom:
