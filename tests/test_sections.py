@@ -228,6 +228,15 @@ def test_what_somebody_wrote_is_cut_at_blank_lines_and_fences_only() -> None:
     ]
 
 
+def test_a_heading_stays_with_what_it_heads() -> None:
+    text = "# Plan\n\n## First\n\nRead it.\n\n**Then:**\n\n```bash\nmake\n```\nThat is all."
+    assert [piece.text for piece in paragraphs(text).pieces if isinstance(piece, Section)] == [
+        "# Plan\n\n## First\n\nRead it.\n",
+        "**Then:**\n\n```bash\nmake\n```",
+        "That is all.",
+    ]
+
+
 def test_a_script_stays_whole_unless_it_is_larger_than_it_may_be() -> None:
     parts = ["\n".join(f"step --number {n}{k}" for k in range(12)) + "\n" for n in range(4)]
     script = "\n".join(["```bash", *parts, "```"])

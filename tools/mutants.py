@@ -182,8 +182,38 @@ MUTANTS = (
     Mutant(
         "coverage: what still fits goes too",
         "strategies/coverage/choose.py",
-        "if freed <= surplus:",
-        "if freed <= surplus < 0:",
+        "if freed > surplus:",
+        "if freed > surplus or freed:",
+    ),
+    Mutant(
+        "coverage: an exchange that went does not stay after all",
+        "strategies/coverage/choose.py",
+        "if not any(frame.is_kept for _, frame in calls):",
+        "if not calls:",
+    ),
+    Mutant(
+        "coverage: a unit that goes frees no more than its parts",
+        "strategies/coverage/choose.py",
+        "if not self._is_last(i):",
+        "if self._messages:",
+    ),
+    Mutant(
+        "coverage: the line for a gap counts nothing",
+        "strategies/coverage/choose.py",
+        "return block.tokens - self._line(block)",
+        "return block.tokens",
+    ),
+    Mutant(
+        "coverage: a little more is taken in any order",
+        "strategies/coverage/choose.py",
+        "sorted(self._proposals(gone, trimmed), key=self._size)",
+        "self._proposals(gone, trimmed)",
+    ),
+    Mutant(
+        "sections: a heading is left alone",
+        "sections.py",
+        "says_something |= bool(before) and not _HEADING.match(before)",
+        "says_something = True",
     ),
     Mutant(
         "coverage: the smallest windows are cut only near their end",

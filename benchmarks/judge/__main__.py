@@ -41,8 +41,7 @@ There is no torch with a GPU here. On a machine with one (and numpy, tokenizers,
 or without a GPU in an hour or two:
   python score.py MODEL_FOLDER contexts.jsonl.xz scores.json
 with {scorer}, {folder}/model.gguf, {folder}/tokenizer.json and {contexts}; then here:
-  python -m benchmarks.judge kinds [NAME ...]      kinds of runs that nothing was tuned on
-python -m benchmarks.judge report scores.json
+  python -m benchmarks.judge report scores.json
 """
 
 

@@ -64,6 +64,7 @@ RECORD_ENDS = (
 _MARGIN = re.compile(r"[ ]*\d+(?:\t|→|:[ ]?|[ ]?\|[ ]?)")
 _HUNK = re.compile(r"diff --git |@@ -")
 _FENCE = re.compile(r"\s*(```|~~~)")
+_HEADING = re.compile(r"#{1,6} |\*\*[^*]+\*\*:?$")
 _CLOSER = re.compile(r"[)\]}]|(?:else|elif|except|finally|catch|end)\b")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
 _TABLE_RULE = re.compile(r"\|?[ :|+-]*-{2,}[ :|+-]*$")
@@ -236,16 +237,20 @@ def _continues(sign: str) -> bool:
 
 
 def _paragraphs_of(lines: list[str]) -> Iterator[Section]:
-    """Return each paragraph with the blank lines after it, and each fenced block."""
+    """Return each paragraph with its heading and the blank lines after it, each fenced block."""
     if not lines:
         return
     borders, fenced = _fences(lines)
     start = 0
+    says_something = False
     for at in range(1, len(lines)):
-        is_new = lines[at].strip() and not lines[at - 1].strip()
-        if at in borders or (is_new and at not in fenced):
+        before = lines[at - 1].strip()
+        says_something |= bool(before) and not _HEADING.match(before)
+        is_new = not before and lines[at].strip()
+        if says_something and (at in borders or (is_new and at not in fenced)):
             yield Section("\n".join(lines[start:at]))
             start = at
+            says_something = False
     yield Section("\n".join(lines[start:]))
 
 

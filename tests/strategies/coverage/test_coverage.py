@@ -84,10 +84,9 @@ def test_in_a_small_window_sections_are_small_enough_for_several() -> None:
         talk.extend([{"role": "user", "content": "Go."}, call(0), result(0, listing)])
         talk.extend([call(1), result(1, "done"), call(2), result(2, "done")])
         plan = talk.plan(talk.tokens - 100)
-        (step,) = plan.steps
-        assert step.replacement is not None
+        (shorter,) = [step.replacement for step in plan.steps if step.replacement is not None]
         whole = set(listing.split("\n"))
-        return len(whole - set(step.replacement.text.split("\n")))
+        return len(whole - set(shorter.text.split("\n")))
 
     assert 0 < longest_run(2_000) < longest_run(10**6)
 
@@ -236,6 +235,35 @@ def test_what_went_before_a_larger_part_stays_if_it_fits_after_all() -> None:
         plan = talk.plan(talk.tokens - needed)
         spare = plan.target_size - plan.size_after
         assert all(step.size > spare for step in plan.steps), needed
+
+
+def test_an_exchange_that_went_before_a_large_call_stays_whole_if_it_fits_after_all() -> None:
+    talk = Conversation(limit=10**6, strategy="coverage_quality")
+    talk.extend([{"role": "user", "content": "fix the parser"}])
+    for n in range(12):
+        talk.extend([call(n, path=f"f{n}.py"), result(n, "the same words again " * 12)])
+    large = "\n".join(f"name_{k} = {k}" for k in range(150))
+    talk.extend([call(20, path="new.py", content=large), result(20, "The file is written.")])
+    talk.extend([{"role": "assistant", "content": "done"}, {"role": "user", "content": "go on"}])
+    for needed in range(700, 1500, 50):
+        plan = talk.plan(talk.tokens - needed)
+        spare = plan.target_size - plan.size_after
+        assert all(step.size > spare for step in plan.steps), needed
+
+
+def test_no_text_is_cut_for_little_more_than_the_line_that_stands_for_it() -> None:
+    """What goes first is worth least per token that is free afterwards."""
+    talk = Conversation(limit=10**6, strategy="coverage_quality")
+    plain = "It is all the same to me and to you and to them, and to all of us here as it was."
+    telling = "\n\n".join(f"Then parse_{n} calls check_{n} with flag_{n} set." for n in range(12))
+    talk.extend([{"role": "user", "content": f"fix the parser. {plain}"}])
+    talk.extend([{"role": "assistant", "content": f"{telling}\n\n{plain}"}])
+    for n in range(4):
+        talk.extend([call(n, path=f"f{n}.py"), result(n, lines(f"name{n}", 20))])
+    used = " ".join(f"name{n}_{k}" for n in range(4) for k in range(20))
+    talk.extend([call(9, names=used), result(9, "none"), {"role": "user", "content": "go on"}])
+    for needed in range(240, 300):
+        assert all(step.size > 22 for step in talk.plan(talk.tokens - needed).steps), needed
 
 
 def test_in_a_chat_the_newest_answers_stay_whole() -> None:

@@ -169,8 +169,7 @@ def test_what_is_lost_is_counted_with_what_was_used() -> None:
 
 
 def offer(worth: float, at: int) -> Offer:
-    block = Block(MessageBlocks("m"), at, Section(""), 10, observed=True, born=0)
-    return Offer(worth, at, at, block)
+    return Offer(worth, at, at, 10)
 
 
 def test_quality_sweeps_anywhere() -> None:

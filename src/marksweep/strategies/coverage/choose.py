@@ -4,6 +4,9 @@ A provider's cache holds the prompt up to the first change; everything after it 
 sweep at the front is expensive, and one near the end is cheap. Each choice is judged by one number:
 what is lost plus what is read again.
 
+What goes first is worth least per token that is free without it: the line that would stand for a
+small part may take as much as the part.
+
 Blocks are dropped in the index while a sweep is ranked, so that each next one is judged by what is
 left; the drops are rolled back at the end. Rounds are lazy: the planner stops when it has enough.
 """
@@ -14,7 +17,7 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
-from operator import attrgetter, neg
+from operator import neg
 
 import msgspec
 
@@ -28,7 +31,7 @@ FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
 """Shares of the old context, counted from its end, within which a sweep may stay."""
 FIRST_GAP_TOKENS = 22
 """Tokens of the line that stands for the first gap of a text. Each further gap takes about one."""
-NEXT_ROUND_SHARE = 0.05
+NEXT_ROUND_SHARE = 0.01
 """Share of what must be freed that each further round offers, if the last one freed too little."""
 NEXT_ROUND_TOKENS = 32
 """Minimum tokens that each further round offers."""
@@ -57,12 +60,10 @@ class Offer(msgspec.Struct, frozen=True, order=True, gc=False):
     worth: float
     """Per token."""
     number: int
+    """The number of the block."""
     at: int
     """The index of its message in the heap."""
-    block: Block
-
-
-_BY_WORTH = attrgetter("worth", "number")
+    tokens: int
 
 
 def choose(
@@ -103,7 +104,7 @@ def _sweep(order: Sequence[Offer], must: int) -> tuple[int, float, int] | None:
     freed, lost = 0, 0.0
     edge = order[0].at if order else 0
     for offer in order:
-        tokens = offer.block.tokens
+        tokens = offer.tokens
         freed += tokens
         lost += offer.worth * tokens
         edge = min(edge, offer.at)
@@ -118,13 +119,78 @@ def _median_worth(order: Sequence[Offer]) -> float:
     A few names that the agent used often are worth a hundred times the rest; a mean would follow
     them.
     """
-    half = sum([offer.block.tokens for offer in order]) / 2
+    half = sum([offer.tokens for offer in order]) / 2
     seen = 0
     for offer in order:
-        seen += offer.block.tokens
+        seen += offer.tokens
         if seen >= half:
             return offer.worth
     return 0.0
+
+
+class Freed:
+    """Counts what dropping blocks frees: their tokens, less those of the lines for gaps.
+
+    What goes last of a unit takes the lines of the rest along, and what the messages take beside
+    their blocks.
+    """
+
+    def __init__(self, context: PlanningContext, messages: Sequence[MessageBlocks]) -> None:
+        self._context = context
+        self._messages = messages
+        self._gaps: dict[int, int] = {}
+        """How many gaps a text has, by its identity."""
+        self._tokens: dict[int, int] = {}
+        """Tokens freed of a message so far, by its index."""
+
+    def without(self, i: int, block: Block) -> int:
+        """Return how many tokens dropping a kept block of message `i` frees."""
+        if not self._is_last(i):
+            return block.tokens - self._line(block)
+        members = self._context.units.members(i)
+        freed = sum([self._tokens.get(mate, 0) for mate in members])
+        return sum([self._context.sizes[mate] for mate in members]) - freed
+
+    def add(self, i: int, block: Block) -> None:
+        """Count a block that is about to be dropped."""
+        self._tokens[i] = self._tokens.get(i, 0) + block.tokens - self._line(block)
+        self._count_gaps(block, 1)
+
+    def remove(self, i: int, block: Block) -> None:
+        """Stop counting a block that was dropped and is kept again."""
+        self._count_gaps(block, -1)
+        self._tokens[i] -= block.tokens - self._line(block)
+
+    def gaps_of(self, text: CutText) -> int:
+        """Return how many gaps a text has now."""
+        gaps = self._gaps.get(id(text))
+        if gaps is None:
+            gaps = self._gaps[id(text)] = text.gaps
+        return gaps
+
+    def _is_last(self, i: int) -> bool:
+        """Return whether a message has one block left, and nothing else of its unit is kept."""
+        message = self._messages[i]
+        is_framed = message.frame is not None and message.frame.is_kept
+        if message.parts_kept + is_framed > 1:
+            return False
+        members = self._context.units.members(i)
+        return not any(self._messages[mate].is_kept for mate in members if mate != i)
+
+    def _line(self, block: Block) -> int:
+        """Return the tokens of the line that stands for a kept block if it goes.
+
+        None stands there in a note: it only repeats what others say.
+        """
+        if block.is_frame or block.cut.is_note:
+            return 0
+        gaps = self.gaps_of(block.cut)
+        return _gap_tokens(gaps + _gaps_made(block)) - _gap_tokens(gaps)
+
+    def _count_gaps(self, block: Block, change: int) -> None:
+        if not block.is_frame:
+            text = block.cut
+            self._gaps[id(text)] = self.gaps_of(text) + change * _gaps_made(block)
 
 
 class Sweep:
@@ -139,11 +205,14 @@ class Sweep:
         self._free = context.free()
         self._dropped: dict[int, Block] = {}
         """What this ranking dropped so far, by number, in order."""
-        self._gaps: dict[int, int] = {}
-        """How many gaps a text has, by its identity, once something of it is dropped."""
+        self._freed = Freed(context, messages)
+        self._deferred: set[int] = set()
+        """The numbers of blocks that were worth more than they were offered at."""
         self.fixed = context.size - sum([context.sizes[i] for i in self._free])
         """Tokens that must stay."""
-        self._offers = sorted(self._all_offers(), key=_BY_WORTH)
+        self._blocks: dict[int, Block] = {}
+        """The blocks that may go, by number."""
+        self._offers = sorted(self._all_offers())
         """What may be dropped, lowest worth first."""
 
     def choose(self, target_tokens: int, setting: Setting) -> int:
@@ -165,22 +234,38 @@ class Sweep:
     def rank(self, first: int, must: int, trimmed: Trimmed) -> Iterator[Proposal]:
         """Drop in rounds; after each, propose the new forms of the messages it touched.
 
-        The first round frees what must go, from the message at `first` on if that is enough.
+        The first round frees what must go, from the message at `first` on if that is enough. The
+        others offer a little more, small steps first.
         """
         try:
             for start in dict.fromkeys((first, 0)):
                 order = [offer for offer in reversed(self._offers) if offer.at >= start]
                 again: list[Offer] = []
-                amount = must
+                gone, freed = self._drop(order, again, must)
+                for offer in self._kept_after_all(gone, freed - must):
+                    heapq.heappush(again, offer)
+                yield from self._proposals(gone, trimmed)
                 while order or again:
-                    for i in sorted(self._drop(order, again, amount)):
-                        proposal = self._proposal(i, trimmed)
-                        if proposal is not None:
-                            yield proposal
                     amount = max(NEXT_ROUND_TOKENS, int(must * NEXT_ROUND_SHARE))
+                    gone, _ = self._drop(order, again, amount)
+                    yield from sorted(self._proposals(gone, trimmed), key=self._size)
         finally:
             while self._dropped:
                 self._index.undrop(self._dropped.popitem()[1])
+
+    def _proposals(self, gone: Iterable[Offer], trimmed: Trimmed) -> Iterator[Proposal]:
+        """Propose what happens to the messages of dropped blocks."""
+        for i in sorted({offer.at for offer in gone}):
+            proposal = self._proposal(i, trimmed)
+            if proposal is not None:
+                yield proposal
+
+    def _size(self, proposal: Proposal) -> int:
+        """Return the tokens that a proposal frees."""
+        sizes = self._context.sizes
+        if proposal.replacement is not None:
+            return sizes[proposal.members[0]] - proposal.replacement.tokens
+        return sum([sizes[mate] for mate in self._context.units.members(proposal.members[0])])
 
     def _all_offers(self) -> Iterator[Offer]:
         """Offer every block that may be dropped now: frames only where nothing else is left."""
@@ -190,9 +275,13 @@ class Sweep:
             if message.parts_kept:
                 for block in message.parts():
                     if block.is_kept:
-                        yield Offer(worth(block), block.number, i, block)
+                        yield self._offer(i, block, worth(block))
             elif (frame := message.frame) is not None and frame.is_kept and self._is_bare(i):
-                yield Offer(worth(frame), frame.number, i, frame)
+                yield self._offer(i, frame, self._worth(i, frame))
+
+    def _offer(self, i: int, block: Block, worth: float) -> Offer:
+        self._blocks[block.number] = block
+        return Offer(worth, block.number, i, block.tokens)
 
     def _is_bare(self, i: int) -> bool:
         """Return whether only frames are left of a unit, and all of it may go."""
@@ -211,75 +300,93 @@ class Sweep:
         frames = ((mate, self._messages[mate].frame) for mate in self._context.units.members(i))
         return [(mate, frame) for mate, frame in frames if frame is not None]
 
-    def _drop(self, order: list[Offer], again: list[Offer], amount: int) -> set[int]:
-        """Drop the lowest worth first, which is the last of `order`; return the messages touched.
+    def _drop(self, order: list[Offer], again: list[Offer], amount: int) -> tuple[list[Offer], int]:
+        """Drop the lowest worth first, which is the last of `order`; return what went, and tokens.
 
-        Blocks that are offered again are in the heap `again`: those that have become last holders,
-        and those that stay after all.
+        Blocks that are offered again are in the heap `again`: those that are worth more now, as
+        last holders, or per token that would be free without them.
         """
         gone: list[Offer] = []
-        while amount > 0 and (order or again):
+        freed = 0
+        while freed < amount and (order or again):
             is_new = not again or (order and order[-1] < again[0])
             offer = order.pop() if is_new else heapq.heappop(again)
-            block = offer.block
+            block, i = self._blocks[offer.number], offer.at
             if not block.is_kept:
                 continue
-            worth = self._index.worth(block)
+            frees = self._freed.without(i, block)
+            worth = self._index.worth(block) * block.tokens / max(1, frees)
             if (order and worth > order[-1].worth) or (again and worth > again[0].worth):
-                heapq.heappush(again, Offer(worth, offer.number, offer.at, block))
+                heapq.heappush(again, self._offer(i, block, worth))
+                self._deferred.add(block.number)
                 continue
             block.value = worth
-            amount -= self._freed_by(offer.at, block)
-            self._change_gaps(block, 1)
-            self._index.drop(block)
-            self._dropped[block.number] = block
-            gone.append(Offer(worth, offer.number, offer.at, block))
-            if not block.is_frame:
-                for mate, frame in self._bare_frames(offer.at):
-                    worth = self._index.worth(frame)
-                    heapq.heappush(again, Offer(worth, frame.number, mate, frame))
-        for offer in self._kept_after_all(gone, -amount):
-            heapq.heappush(again, offer)
-        return {offer.at for offer in gone}
+            self._let_go(i, block)
+            freed += frees
+            gone.append(self._offer(i, block, worth))
+            for at, other in self._cheaper_without(i, block):
+                heapq.heappush(again, self._offer(at, other, self._worth(at, other)))
+        return gone, freed
+
+    def _cheaper_without(self, i: int, block: Block) -> Iterator[tuple[int, Block]]:
+        """Return what may go now, or frees more now, without a block."""
+        if block.is_frame:
+            return
+        yield from self._bare_frames(i)
+        if self._freed.gaps_of(block.cut) == 1:  # its line is paid for
+            for other in block.cut.blocks():
+                if other.is_kept and other.number in self._deferred:
+                    yield i, other
 
     def _kept_after_all(self, gone: Iterable[Offer], surplus: int) -> Iterator[Offer]:
         """Keep what fits the tokens freed beyond need, the highest worth first.
 
         The last block may free far more than was left to free: smaller ones before it can stay.
         """
-        for offer in sorted(gone, reverse=True):
-            block = offer.block
-            if block.is_frame or self._bare_frames(offer.at):
+        for together in sorted(self._together(gone), key=_mean_worth, reverse=True):
+            least = sum([offer.tokens - FIRST_GAP_TOKENS for offer in together])
+            if least > surplus:
                 continue
-            freed = self._freed_by(offer.at, block)
-            if freed <= surplus:
-                surplus -= freed
-                self._change_gaps(block, -1)
-                self._index.undrop(self._dropped.pop(block.number))
-                yield offer
+            blocks = [(offer.at, self._blocks[offer.number]) for offer in together]
+            freed = sum([self._take_back(i, block) for i, block in reversed(blocks)])
+            if freed > surplus:
+                for i, block in blocks:
+                    self._let_go(i, block)
+                continue
+            surplus -= freed
+            for offer, (i, block) in zip(together, blocks, strict=True):
+                # Calls are offered once nothing else of their unit is left.
+                if not block.is_frame or self._is_bare(i):
+                    yield offer
 
-    def _freed_by(self, i: int, block: Block) -> int:
-        """Return the tokens that dropping a block frees, or freed: its gap costs a line.
+    def _together(self, gone: Iterable[Offer]) -> Iterable[list[Offer]]:
+        """Group what may stay after all: a block of a unit that stays, or all of a unit that went.
 
-        A message of which nothing is left has no such line, unless the rest of its unit stays.
+        Of a unit of which only the calls are left, nothing else stays: they may go next.
         """
-        if block.is_frame or block.cut.is_note:
-            return block.tokens
-        before = self._gaps_of(block.cut) - (0 if block.is_kept else _gaps_made(block))
-        is_last = block.message.parts_kept == int(block.is_kept)
-        if is_last and len(self._context.units.members(i)) == 1:
-            return block.tokens + _gap_tokens(before)
-        return block.tokens + _gap_tokens(before) - _gap_tokens(before + _gaps_made(block))
+        groups: dict[tuple[bool, int], list[Offer]] = {}
+        for offer in gone:
+            calls = self._bare_frames(offer.at)
+            if not any(frame.is_kept for _, frame in calls):
+                home = calls[0][0] if calls else offer.number
+                groups.setdefault((bool(calls), home), []).append(offer)
+        return groups.values()
 
-    def _gaps_of(self, text: CutText) -> int:
-        gaps = self._gaps.get(id(text))
-        return text.gaps if gaps is None else gaps
+    def _let_go(self, i: int, block: Block) -> None:
+        """Drop a block."""
+        self._freed.add(i, block)
+        self._index.drop(block)
+        self._dropped[block.number] = block
 
-    def _change_gaps(self, block: Block, change: int) -> None:
-        """Count the gap of a block that is dropped; with -1, of one that is not after all."""
-        if not block.is_frame:
-            text = block.cut
-            self._gaps[id(text)] = self._gaps_of(text) + change * _gaps_made(block)
+    def _take_back(self, i: int, block: Block) -> int:
+        """Keep a dropped block after all; return how many tokens it had freed."""
+        self._index.undrop(self._dropped.pop(block.number))
+        self._freed.remove(i, block)
+        return self._freed.without(i, block)
+
+    def _worth(self, i: int, block: Block) -> float:
+        """Return the worth of a kept block per token that would be free without it."""
+        return self._index.worth(block) * block.tokens / max(1, self._freed.without(i, block))
 
     def _proposal(self, i: int, trimmed: Trimmed) -> Proposal | None:
         """Propose what happens to a message."""
@@ -321,6 +428,12 @@ class Sweep:
         lines = sum([block.text.count("\n") + 1 for block in gone])
         where = "newer messages" if all(map(_is_newer_elsewhere, gone)) else "other messages"
         return f"{_counted(lines, 'line', 'lines')} of it are in {where}"
+
+
+def _mean_worth(offers: Sequence[Offer]) -> float:
+    """Return the worth per token of several blocks."""
+    lost = sum([offer.worth * offer.tokens for offer in offers])
+    return lost / sum([offer.tokens for offer in offers])
 
 
 def _gaps_made(block: Block) -> int:

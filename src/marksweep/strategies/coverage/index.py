@@ -138,7 +138,7 @@ class Block:
         self.own = 0.0
         """Its worth per token when new, because the agent wrote it."""
         self.value = 0.0
-        """Its worth per token when a sweep last proposed to drop it."""
+        """Its worth per token that was free without it, when a sweep last proposed to drop it."""
 
     def hold_atoms(self, change: int = 1) -> None:
         """Count it as a holder of its atoms; with -1, no longer."""
