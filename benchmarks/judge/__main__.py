@@ -6,6 +6,7 @@ python -m benchmarks.judge others [NAME ...]     the same at 542 other steps
 python -m benchmarks.judge every [NAME ...]      the same at 1,837 steps
 python -m benchmarks.judge kinds [NAME ...]      kinds of runs that nothing was tuned on
 python -m benchmarks.judge report SCORES.json    the tables of scores from another machine
+python -m benchmarks.judge gains BEFORE.json AFTER.json NAME    what a strategy gained, in nats
 
 Everything is written to build/judge. Where there is no GPU, the command to run on a machine that
 has one is printed.
@@ -29,8 +30,8 @@ from benchmarks.judge.contexts import (
     write,
 )
 from benchmarks.judge.model import lay_out
-from benchmarks.judge.report import tables
-from marksweep.replay.catalog import ECONOMY, QUALITY
+from benchmarks.judge.report import gains, tables
+from marksweep.replay.catalog import ECONOMY, QUALITY, canonical
 
 FOLDER = Path("build/judge")
 CONTEXTS, SCORES = FOLDER / "contexts.jsonl.xz", FOLDER / "scores.json"
@@ -50,6 +51,8 @@ def main() -> int:
     match sys.argv[1:]:
         case ["report", scores]:
             print(tables(Path(scores)))
+        case ["gains", before, after, name]:
+            print(gains(Path(before), Path(after), canonical(name)))
         case ["contexts", *names]:
             _write(names or list(COMPARED))
         case ["others", *names]:

@@ -7,7 +7,7 @@ bootstrapped over records. Only steps that every collector was scored on count.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -41,22 +41,70 @@ MEASURES: dict[str, Measure] = {
 
 def tables(file: Path) -> str:
     """Return tables of all sets together, then of each, as Markdown."""
+    steps = _steps(file)
+    kinds = list(dict.fromkeys(kind for rows in steps.values() for kind in rows))
+    whole = {where: rows for where, rows in steps.items() if len(rows) == len(kinds)}
+    out = [f"{len(steps) - len(whole)} steps left out: not scored for every collector."]
+    for name, records in _by_set(whole):
+        count = sum(map(len, records))
+        out.append(f"\n## {name}: {count} steps of {len(records)} records\n")
+        out.append(_table(records, kinds))
+    return "\n".join(out)
+
+
+def gains(before: Path, after: Path, kind: str) -> str:
+    """Return what a collector gains from one file of scores to another, as Markdown.
+
+    In nats per token, on the steps that are in both.
+    """
+    old, new = _steps(before), _steps(after)
+    both = {
+        where: {LOW: old[where][kind], HIGH: rows[kind]}
+        for where, rows in new.items()
+        if kind in rows and kind in old.get(where, {})
+    }
+    if not both:
+        return f"No step has scores of {kind} in both files."
+    out = [f"| {kind} | steps | {' | '.join(MEASURES)} |", "|---" * (len(MEASURES) + 2) + "|"]
+    for name, records in _by_set(both):
+        cells = [str(sum(map(len, records)))]
+        draws = _draws(len(records))
+        for measure in MEASURES.values():
+            had, has = (_sums(records, each, measure) for each in (LOW, HIGH))
+            found = sorted(_mean(had, each) - _mean(has, each) for each in draws)
+            low, high = _interval(found)
+            everything = range(len(records))
+            gain = _mean(had, everything) - _mean(has, everything)
+            cells.append(f"{gain:+.4f} [{low:+.4f}, {high:+.4f}]")
+        out.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(out)
+
+
+def _steps(file: Path) -> dict[tuple[str, str, int], Steps]:
+    """Read the scores of each step."""
     steps: dict[tuple[str, str, int], Steps] = {}
     for row in msgspec.json.decode(file.read_bytes(), type=list[Row]):
         steps.setdefault((row.set, row.id, row.step), {})[row.kind] = row
-    kinds = list(dict.fromkeys(kind for rows in steps.values() for kind in rows))
-    whole = {where: rows for where, rows in steps.items() if len(rows) == len(kinds)}
-    names = list(dict.fromkeys(where[0] for where in whole))
-    out = [f"{len(steps) - len(whole)} steps left out: not scored for every collector."]
-    for name in (None, *names):
-        records: dict[str, list[Steps]] = {}
-        for where, rows in whole.items():
+    return steps
+
+
+def _by_set(steps: dict[tuple[str, str, int], Steps]) -> Iterator[tuple[str, list[list[Steps]]]]:
+    """Yield all sets together, then each, as the steps of each record."""
+    for name in (None, *dict.fromkeys(where[0] for where in steps)):
+        records: dict[tuple[str, str], list[Steps]] = {}
+        for where, rows in steps.items():
             if name in (None, where[0]):
-                records.setdefault(f"{where[0]} {where[1]}", []).append(rows)
-        count = sum(map(len, records.values()))
-        out.append(f"\n## {name or 'all sets'}: {count} steps of {len(records)} records\n")
-        out.append(_table(list(records.values()), kinds))
-    return "\n".join(out)
+                records.setdefault(where[:2], []).append(rows)
+        yield name or "all sets", list(records.values())
+
+
+def _draws(records: int) -> list[list[int]]:
+    draw = random.Random(0)
+    return [draw.choices(range(records), k=records) for _ in range(RESAMPLES)]
+
+
+def _interval(ordered: Sequence[float]) -> tuple[float, float]:
+    return ordered[int(0.025 * RESAMPLES)], ordered[int(0.975 * RESAMPLES) - 1]
 
 
 def _table(records: Sequence[list[Steps]], kinds: Sequence[str]) -> str:
@@ -64,8 +112,7 @@ def _table(records: Sequence[list[Steps]], kinds: Sequence[str]) -> str:
         f"| collector | tokens | {' | '.join(f'{name}: nats, share' for name in MEASURES)} |",
         "|---" * (len(MEASURES) + 2) + "|",
     ]
-    draw = random.Random(0)
-    draws = [draw.choices(range(len(records)), k=len(records)) for _ in range(RESAMPLES)]
+    draws = _draws(len(records))
     for kind in kinds:
         rows = [step[kind] for record in records for step in record]
         cells = [f"{sum(row.tokens for row in rows) / len(rows):.0f}"]
@@ -73,7 +120,7 @@ def _table(records: Sequence[list[Steps]], kinds: Sequence[str]) -> str:
             nats = {each: _sums(records, each, measure) for each in (LOW, kind, HIGH)}
             everything = range(len(records))
             shares = sorted(_share(nats, kind, chosen) for chosen in draws)
-            low, high = shares[int(0.025 * RESAMPLES)], shares[int(0.975 * RESAMPLES) - 1]
+            low, high = _interval(shares)
             cells.append(
                 f"{_mean(nats[kind], everything):.3f}, "
                 f"{_share(nats, kind, everything):+.0f} [{low:.0f}, {high:.0f}]"

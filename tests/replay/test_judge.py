@@ -22,7 +22,7 @@ from benchmarks.judge.contexts import (
     shown,
 )
 from benchmarks.judge.kinds import MOST, coding_sessions, mini_swe_calls
-from benchmarks.judge.report import tables
+from benchmarks.judge.report import gains, tables
 from marksweep import validate
 from marksweep.replay.records import Trajectory, Wire, price
 
@@ -142,3 +142,22 @@ def test_a_share_counts_from_truncation_to_everything_kept(tmp_path: Path) -> No
     assert "1 steps left out" in found
     assert "| ours | 9 | 1.875, +75 [75, 75] | 2.500, +75 [75, 75] |" in found
     assert "| truncate | 9 | 3.000, +0 [0, 0] |" in found
+
+
+def test_a_gain_is_counted_on_the_steps_of_both_files(tmp_path: Path) -> None:
+    def scores(name: str, nats: float, records: int) -> Path:
+        rows = [
+            {
+                "set": "one", "id": f"r{number}", "step": 4, "kind": "ours", "tokens": 9,
+                "said": [nats, 2], "done": [nats, 2],
+            }
+            for number in range(records)
+        ]  # fmt: skip
+        file = tmp_path / name
+        file.write_text(json.dumps(rows))
+        return file
+
+    found = gains(scores("before", 2.0, 3), scores("after", 1.5, 2), "ours")
+    gain = "+0.2500 [+0.2500, +0.2500]"
+    assert f"| one | 2 | {gain} | {gain} |" in found
+    assert "No step" in gains(tmp_path / "before", tmp_path / "after", "theirs")
