@@ -200,8 +200,14 @@ MUTANTS = (
     Mutant(
         "coverage: the line for a gap counts nothing",
         "strategies/coverage/choose.py",
-        "return block.tokens - self._line(block)",
+        "return block.tokens - self._line(block, _gaps_made(block))",
         "return block.tokens",
+    ),
+    Mutant(
+        "coverage: every long call of a tool is worth something by itself",
+        "strategies/coverage/index.py",
+        "                old.own = 0.0",
+        "                pass",
     ),
     Mutant(
         "coverage: a little more is taken in any order",

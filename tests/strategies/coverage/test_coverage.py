@@ -266,6 +266,29 @@ def test_no_text_is_cut_for_little_more_than_the_line_that_stands_for_it() -> No
         assert all(step.size > 22 for step in talk.plan(talk.tokens - needed).steps), needed
 
 
+def test_the_last_list_of_things_to_do_outlives_those_before_it_and_short_calls() -> None:
+    talk = Conversation(limit=10**6, strategy="coverage_quality")
+    talk.extend([{"role": "user", "content": "fix the parser"}])
+
+    def plan_call(number: int) -> None:
+        todos = [f"task {n} of list {number}: make part_{n} faster and test it" for n in range(12)]
+        talk.extend([call(number, todos=todos), result(number, "ok")])
+
+    plan_call(0)
+    plan_call(1)
+    for n in range(2, 20):
+        function = {"name": "read", "arguments": json.dumps({"path": f"src/file_{n}.py"})}
+        made = {"id": f"c{n}", "type": "function", "function": function}
+        talk.extend([{"role": "assistant", "content": None, "tool_calls": [made]}])
+        talk.extend([result(n, lines(f"f{n}", 6))])
+    talk.extend([{"role": "assistant", "content": "done"}, {"role": "user", "content": "go on"}])
+    talk.collect(talk.plan(talk.tokens * 3 // 20))
+    left = json.dumps(talk.messages)
+    assert "of list 1" in left
+    assert "of list 0" not in left
+    assert "src/file_2.py" not in left
+
+
 def test_in_a_chat_the_newest_answers_stay_whole() -> None:
     """What is said in few words elsewhere is rarer, but the chat goes on from its last answers."""
     talk = Conversation(limit=1_600, strategy="coverage")

@@ -234,6 +234,27 @@ def test_the_agents_words_are_worth_more_where_hardly_anybody_else_says_anything
     assert worth_of_words(90_000) < 1.3 * worth_of_words(10**9)
 
 
+def test_the_last_long_call_of_each_tool_is_worth_something_by_itself() -> None:
+    index = BlockIndex()
+
+    def called(*tools: str, is_long: bool = True) -> Block:
+        frame = index.add_whole(MessageBlocks("m"), "so", 200, observed=False)
+        frame.own = 0.0
+        index.call(frame, tools, is_long=is_long)
+        return frame
+
+    first, both = called("plan"), called("plan", "edit")
+    assert first.own == 0 < both.own
+    called("edit")
+    assert both.own > 0, "it still has the last call of plan"
+    short = called("plan", is_long=False)
+    assert both.own == short.own == 0
+    forgotten = called("plan")
+    index.drop(forgotten)
+    index.release(forgotten)
+    assert forgotten.own == 0
+
+
 def test_what_the_agent_wrote_does_not_come_back_beside_a_copy_of_it() -> None:
     index = BlockIndex()
     text = "```\nbuild everything\n```"

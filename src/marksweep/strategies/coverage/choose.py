@@ -58,12 +58,13 @@ class Offer(msgspec.Struct, frozen=True, order=True, gc=False):
     """A block that may go, ordered by its worth."""
 
     worth: float
-    """Per token."""
+    """Per token that is free without it."""
     number: int
     """The number of the block."""
     at: int
     """The index of its message in the heap."""
     tokens: int
+    """How many that are."""
 
 
 def choose(
@@ -146,20 +147,24 @@ class Freed:
     def without(self, i: int, block: Block) -> int:
         """Return how many tokens dropping a kept block of message `i` frees."""
         if not self._is_last(i):
-            return block.tokens - self._line(block)
+            return block.tokens - self._line(block, _gaps_made(block))
         members = self._context.units.members(i)
         freed = sum([self._tokens.get(mate, 0) for mate in members])
         return sum([self._context.sizes[mate] for mate in members]) - freed
 
     def add(self, i: int, block: Block) -> None:
         """Count a block that is about to be dropped."""
-        self._tokens[i] = self._tokens.get(i, 0) + block.tokens - self._line(block)
-        self._count_gaps(block, 1)
+        made = _gaps_made(block)
+        self._tokens[i] = self._tokens.get(i, 0) + block.tokens - self._line(block, made)
+        if not block.is_frame:
+            self._gaps[id(block.cut)] = self.gaps_of(block.cut) + made
 
     def remove(self, i: int, block: Block) -> None:
         """Stop counting a block that was dropped and is kept again."""
-        self._count_gaps(block, -1)
-        self._tokens[i] -= block.tokens - self._line(block)
+        made = _gaps_made(block)
+        if not block.is_frame:
+            self._gaps[id(block.cut)] -= made
+        self._tokens[i] -= block.tokens - self._line(block, made)
 
     def gaps_of(self, text: CutText) -> int:
         """Return how many gaps a text has now."""
@@ -177,20 +182,15 @@ class Freed:
         members = self._context.units.members(i)
         return not any(self._messages[mate].is_kept for mate in members if mate != i)
 
-    def _line(self, block: Block) -> int:
-        """Return the tokens of the line that stands for a kept block if it goes.
+    def _line(self, block: Block, made: int) -> int:
+        """Return the tokens of the line that stands for a kept block if it goes, for a gap made.
 
         None stands there in a note: it only repeats what others say.
         """
         if block.is_frame or block.cut.is_note:
             return 0
         gaps = self.gaps_of(block.cut)
-        return _gap_tokens(gaps + _gaps_made(block)) - _gap_tokens(gaps)
-
-    def _count_gaps(self, block: Block, change: int) -> None:
-        if not block.is_frame:
-            text = block.cut
-            self._gaps[id(text)] = self.gaps_of(text) + change * _gaps_made(block)
+        return _gap_tokens(gaps + made) - _gap_tokens(gaps)
 
 
 class Sweep:
@@ -268,20 +268,29 @@ class Sweep:
         return sum([sizes[mate] for mate in self._context.units.members(proposal.members[0])])
 
     def _all_offers(self) -> Iterator[Offer]:
-        """Offer every block that may be dropped now: frames only where nothing else is left."""
+        """Offer every block that may be dropped now: frames only where nothing else is left.
+
+        Of many parts each is offered as if others went before it: it may be worth more.
+        """
         worth = self._index.worth
         for i in self._free:
             message = self._messages[i]
-            if message.parts_kept:
+            if message.parts_kept > 1:
                 for block in message.parts():
                     if block.is_kept:
-                        yield self._offer(i, block, worth(block))
+                        self._blocks[block.number] = block
+                        yield Offer(worth(block), block.number, i, block.tokens)
+            elif message.parts_kept:
+                yield self._offer(i, next(block for block in message.parts() if block.is_kept))
             elif (frame := message.frame) is not None and frame.is_kept and self._is_bare(i):
-                yield self._offer(i, frame, self._worth(i, frame))
+                yield self._offer(i, frame)
 
-    def _offer(self, i: int, block: Block, worth: float) -> Offer:
+    def _offer(self, i: int, block: Block) -> Offer:
+        """Offer a block at what it is worth now."""
         self._blocks[block.number] = block
-        return Offer(worth, block.number, i, block.tokens)
+        freed = self._freed.without(i, block)
+        worth = self._index.worth(block) * block.tokens / max(1, freed)
+        return Offer(worth, block.number, i, freed)
 
     def _is_bare(self, i: int) -> bool:
         """Return whether only frames are left of a unit, and all of it may go."""
@@ -314,29 +323,31 @@ class Sweep:
             block, i = self._blocks[offer.number], offer.at
             if not block.is_kept:
                 continue
-            frees = self._freed.without(i, block)
-            worth = self._index.worth(block) * block.tokens / max(1, frees)
-            if (order and worth > order[-1].worth) or (again and worth > again[0].worth):
-                heapq.heappush(again, self._offer(i, block, worth))
+            offer = self._offer(i, block)
+            if (order and offer.worth > order[-1].worth) or (
+                again and offer.worth > again[0].worth
+            ):
+                heapq.heappush(again, offer)
                 self._deferred.add(block.number)
                 continue
-            block.value = worth
+            block.value = offer.worth
+            freed += offer.tokens
             self._let_go(i, block)
-            freed += frees
-            gone.append(self._offer(i, block, worth))
-            for at, other in self._cheaper_without(i, block):
-                heapq.heappush(again, self._offer(at, other, self._worth(at, other)))
+            gone.append(offer)
+            for other in self._offers_after(i, block):
+                heapq.heappush(again, other)
         return gone, freed
 
-    def _cheaper_without(self, i: int, block: Block) -> Iterator[tuple[int, Block]]:
-        """Return what may go now, or frees more now, without a block."""
+    def _offers_after(self, i: int, block: Block) -> Iterator[Offer]:
+        """Offer what may go without a block, or frees more than before."""
         if block.is_frame:
             return
-        yield from self._bare_frames(i)
+        for at, frame in self._bare_frames(i):
+            yield self._offer(at, frame)
         if self._freed.gaps_of(block.cut) == 1:  # its line is paid for
             for other in block.cut.blocks():
                 if other.is_kept and other.number in self._deferred:
-                    yield i, other
+                    yield Offer(self._index.worth(other), other.number, i, other.tokens)
 
     def _kept_after_all(self, gone: Iterable[Offer], surplus: int) -> Iterator[Offer]:
         """Keep what fits the tokens freed beyond need, the highest worth first.
@@ -344,9 +355,8 @@ class Sweep:
         The last block may free far more than was left to free: smaller ones before it can stay.
         """
         for together in sorted(self._together(gone), key=_mean_worth, reverse=True):
-            least = sum([offer.tokens - FIRST_GAP_TOKENS for offer in together])
-            if least > surplus:
-                continue
+            if sum([offer.tokens - FIRST_GAP_TOKENS for offer in together]) > surplus:
+                continue  # Even if a line for each goes with it.
             blocks = [(offer.at, self._blocks[offer.number]) for offer in together]
             freed = sum([self._take_back(i, block) for i, block in reversed(blocks)])
             if freed > surplus:
@@ -383,10 +393,6 @@ class Sweep:
         self._index.undrop(self._dropped.pop(block.number))
         self._freed.remove(i, block)
         return self._freed.without(i, block)
-
-    def _worth(self, i: int, block: Block) -> float:
-        """Return the worth of a kept block per token that would be free without it."""
-        return self._index.worth(block) * block.tokens / max(1, self._freed.without(i, block))
 
     def _proposal(self, i: int, trimmed: Trimmed) -> Proposal | None:
         """Propose what happens to a message."""
@@ -433,11 +439,13 @@ class Sweep:
 def _mean_worth(offers: Sequence[Offer]) -> float:
     """Return the worth per token of several blocks."""
     lost = sum([offer.worth * offer.tokens for offer in offers])
-    return lost / sum([offer.tokens for offer in offers])
+    return lost / max(1, sum([offer.tokens for offer in offers]))
 
 
 def _gaps_made(block: Block) -> int:
     """Return how many gaps more its text has without a block: a gap beside it grows."""
+    if block.is_frame:
+        return 0
     text, at = block.cut, block.at
     return 1 - text.is_gap(at - 1) - text.is_gap(at + 1)
 

@@ -51,7 +51,8 @@ OWN_CODE, OWN_WORDS = 0.03, 0.003
 """Worth per token of what the agent wrote, code blocks and words, when new, beside the atoms.
 
 Agents write the same long text again with a change: a script, a command, a plan. Higher keeps more
-of it whole, and less tool output. Calls have none, because their results would have to stay too.
+of it whole, and less tool output. Of calls only the last of each tool has it, as code: a list of
+things to do is written again with one of them done, an edit of a file like the one before it.
 Words are divided by the share that others have of the conversation: where an agent only talks,
 its newest words are what it goes on from, and hardly anything else is there to keep.
 """
@@ -269,6 +270,10 @@ class BlockIndex:
         self._fresh: list[Atom] = []
         """The atoms of this step."""
         self._idle_atoms = 0
+        self._last_calls: dict[str, Block] = {}
+        """The frame of the last message that called a tool, by the tool's name."""
+        self._last_of: dict[int, int] = {}
+        """Of how many tools a frame has the last call, by its number."""
         self._own_words = 0
         """Characters of what the agent said, without calls and code."""
         self._others = FIRST_OTHERS
@@ -336,6 +341,23 @@ class BlockIndex:
         self._own_words += own_words
         self._others += others
 
+    def call(self, frame: Block, tools: Iterable[str], *, is_long: bool) -> None:
+        """Record that a message calls tools: what was called before is no longer the last."""
+        for tool in dict.fromkeys(tools):
+            self._forget_call(tool)
+            self._last_calls[tool] = frame
+            self._last_of[frame.number] = self._last_of.get(frame.number, 0) + 1
+        if is_long:
+            frame.own = OWN_CODE
+
+    def _forget_call(self, tool: str) -> None:
+        old = self._last_calls.pop(tool, None)
+        if old is not None:
+            self._last_of[old.number] -= 1
+            if not self._last_of[old.number]:
+                del self._last_of[old.number]
+                old.own = 0.0
+
     def act(self, atoms: Atoms) -> None:
         """Record what the agent acted on."""
         for key, kind in atoms.items():
@@ -374,6 +396,9 @@ class BlockIndex:
 
     def release(self, block: Block) -> None:
         """Remove all references to a block that is neither kept nor remembered."""
+        if block.number in self._last_of:
+            for tool in [tool for tool, last in self._last_calls.items() if last is block]:
+                self._forget_call(tool)
         for atom in block.atoms:
             if atom.newest is block:
                 atom.newest = None

@@ -121,6 +121,12 @@ def acted_on(texts: Sequence[Text]) -> Atoms:
     return {atom: kind for atom, kind in atoms_of(said).items() if kind is Kind.NAME}
 
 
+def tools_of(texts: Sequence[Text]) -> list[str]:
+    """Return the names of the tools that are called."""
+    calls = [text.words for text in texts if text.is_call and not text.is_argument]
+    return [call.partition("\n")[0] for call in calls]
+
+
 def _asked(text: Text) -> str:
     """Return what a call asks for, without the name of the tool, which comes first."""
     return text.words if text.is_argument else text.words.partition("\n")[2]
