@@ -210,12 +210,6 @@ MUTANTS = (
         "                pass",
     ),
     Mutant(
-        "coverage: a little more is taken in any order",
-        "strategies/coverage/choose.py",
-        "sorted(self._proposals(gone, trimmed), key=self._size)",
-        "self._proposals(gone, trimmed)",
-    ),
-    Mutant(
         "sections: a heading is left alone",
         "sections.py",
         "says_something |= bool(before) and not _HEADING.match(before)",

@@ -235,7 +235,7 @@ class Sweep:
         """Drop in rounds; after each, propose the new forms of the messages it touched.
 
         The first round frees what must go, from the message at `first` on if that is enough. The
-        others offer a little more, small steps first.
+        others offer a little more.
         """
         try:
             for start in dict.fromkeys((first, 0)):
@@ -248,7 +248,7 @@ class Sweep:
                 while order or again:
                     amount = max(NEXT_ROUND_TOKENS, int(must * NEXT_ROUND_SHARE))
                     gone, _ = self._drop(order, again, amount)
-                    yield from sorted(self._proposals(gone, trimmed), key=self._size)
+                    yield from self._proposals(gone, trimmed)
         finally:
             while self._dropped:
                 self._index.undrop(self._dropped.popitem()[1])
@@ -259,13 +259,6 @@ class Sweep:
             proposal = self._proposal(i, trimmed)
             if proposal is not None:
                 yield proposal
-
-    def _size(self, proposal: Proposal) -> int:
-        """Return the tokens that a proposal frees."""
-        sizes = self._context.sizes
-        if proposal.replacement is not None:
-            return sizes[proposal.members[0]] - proposal.replacement.tokens
-        return sum([sizes[mate] for mate in self._context.units.members(proposal.members[0])])
 
     def _all_offers(self) -> Iterator[Offer]:
         """Offer every block that may be dropped now: frames only where nothing else is left.
