@@ -223,6 +223,15 @@ def test_room_that_a_sweep_freed_beyond_need_is_filled_in_the_same_request() -> 
     assert "[recalled]" in sent
 
 
+def assert_no_step_could_be_left_out(talk: Conversation, needs: range) -> None:
+    """Check plans that free so many tokens: each frees less beyond need than any of its steps."""
+    for needed in needs:
+        plan = talk.plan(talk.tokens - needed)
+        spare = plan.target_size - plan.size_after
+        assert plan.steps
+        assert all(step.size > spare for step in plan.steps), needed
+
+
 def test_what_went_before_a_larger_part_stays_if_it_fits_after_all() -> None:
     talk = Conversation(limit=10**6, strategy="coverage_quality")
     talk.extend([{"role": "user", "content": "fix the parser"}])
@@ -231,10 +240,7 @@ def test_what_went_before_a_larger_part_stays_if_it_fits_after_all() -> None:
     large = " ".join(f"part_{n}" for n in range(25))
     talk.extend([{"role": "assistant", "content": large}, {"role": "user", "content": "go on"}])
     talk.extend([{"role": "assistant", "content": "done"}])
-    for needed in range(30, 300, 10):
-        plan = talk.plan(talk.tokens - needed)
-        spare = plan.target_size - plan.size_after
-        assert all(step.size > spare for step in plan.steps), needed
+    assert_no_step_could_be_left_out(talk, range(30, 300, 10))
 
 
 def test_an_exchange_that_went_before_a_large_call_stays_whole_if_it_fits_after_all() -> None:
@@ -245,10 +251,7 @@ def test_an_exchange_that_went_before_a_large_call_stays_whole_if_it_fits_after_
     large = "\n".join(f"name_{k} = {k}" for k in range(150))
     talk.extend([call(20, path="new.py", content=large), result(20, "The file is written.")])
     talk.extend([{"role": "assistant", "content": "done"}, {"role": "user", "content": "go on"}])
-    for needed in range(700, 1500, 50):
-        plan = talk.plan(talk.tokens - needed)
-        spare = plan.target_size - plan.size_after
-        assert all(step.size > spare for step in plan.steps), needed
+    assert_no_step_could_be_left_out(talk, range(700, 1500, 50))
 
 
 def test_no_text_is_cut_for_little_more_than_the_line_that_stands_for_it() -> None:

@@ -51,8 +51,8 @@ OWN_CODE, OWN_WORDS = 0.03, 0.003
 """Worth per token of what the agent wrote, code blocks and words, when new, beside the atoms.
 
 Agents write the same long text again with a change: a script, a command, a plan. Higher keeps more
-of it whole, and less tool output. Of calls only the last of each tool has it, as code: a list of
-things to do is written again with one of them done, an edit of a file like the one before it.
+of it whole, and less tool output. Of calls only the last of each tool has it, as code, if it is
+long: a list of things to do is written again with one of them done, a file with a change.
 Words are divided by the share that others have of the conversation: where an agent only talks,
 its newest words are what it goes on from, and hardly anything else is there to keep.
 """
@@ -342,7 +342,7 @@ class BlockIndex:
         self._others += others
 
     def call(self, frame: Block, tools: Iterable[str], *, is_long: bool) -> None:
-        """Record that a message calls tools: what was called before is no longer the last."""
+        """Record that a message calls tools: what called them before is no longer the last."""
         for tool in dict.fromkeys(tools):
             self._forget_call(tool)
             self._last_calls[tool] = frame
