@@ -200,7 +200,7 @@ MUTANTS = (
     Mutant(
         "coverage: the line for a gap counts nothing",
         "strategies/coverage/choose.py",
-        "return block.tokens - self._line(block, _gaps_made(block))",
+        "return block.tokens - _line_tokens(block)",
         "return block.tokens",
     ),
     Mutant(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marksweep.sections import Section, Sections
+from marksweep.sections import Gap, Section, Sections
 from marksweep.strategies.coverage.choose import (
     ECONOMY,
     QUALITY,
@@ -15,7 +15,7 @@ from marksweep.strategies.coverage.choose import (
     _lost_atoms,
     choose,
 )
-from marksweep.strategies.coverage.index import OWN_CODE, Block, BlockIndex, MessageBlocks
+from marksweep.strategies.coverage.index import OWN_CODE, Block, BlockIndex, CutText, MessageBlocks
 from marksweep.strategies.coverage.text import atoms_of
 
 
@@ -27,7 +27,9 @@ def add(index: BlockIndex, text: str, *, observed: bool = True) -> Block:
 
 def whole(index: BlockIndex, text: str, *, observed: bool = True) -> Block:
     """Add a text as one block."""
-    return index.add_whole(MessageBlocks("m"), text, 10, observed=observed)
+    block = index.add_whole(MessageBlocks("m"), text, 10, observed=observed)
+    block.cut = CutText(0, [block])
+    return block
 
 
 def test_a_block_is_worth_what_no_other_holds() -> None:
@@ -97,6 +99,7 @@ def test_a_dropped_block_is_missed_when_it_is_spoken_of_again() -> None:
     assert index.recallable() == [block]
     assert index.worth_if_restored(block) > 0
     (copy,) = index.copy(MessageBlocks("note"), [block])
+    copy.cut = CutText(0, [copy], is_note=True)
     assert copy.text == block.text
     assert index.recallable() == []
     index.drop(copy)
@@ -239,6 +242,7 @@ def test_the_last_long_call_of_each_tool_is_worth_something_by_itself() -> None:
 
     def called(*tools: str, is_long: bool = True) -> Block:
         frame = index.add_whole(MessageBlocks("m"), "so", 200, observed=False)
+        frame.is_frame = True
         frame.own = 0.0
         index.call(frame, tools, is_long=is_long)
         return frame
@@ -258,14 +262,14 @@ def test_the_last_long_call_of_each_tool_is_worth_something_by_itself() -> None:
 def test_what_the_agent_wrote_does_not_come_back_beside_a_copy_of_it() -> None:
     index = BlockIndex()
     text = "```\nbuild everything\n```"
-    script = index.add_whole(MessageBlocks("m"), text, 10, observed=False)
+    script = whole(index, text, observed=False)
     index.drop(script)
     missing = index.worth_if_restored(script)
     with index.hypothetically() as take:
         take(script)
         assert index.worth_if_restored(script) < missing / 10
     longer = "```\nbuild everything\ncheck everything\n```"
-    index.drop(index.add_whole(MessageBlocks("n"), longer, 10, observed=False))
+    index.drop(whole(index, longer, observed=False))
     assert index.worth_if_restored(script) == missing
 
 
@@ -278,3 +282,21 @@ def test_every_part_of_a_script_that_was_cut_counts_as_code() -> None:
         b for b in index.add(MessageBlocks("m"), text, observed=False) if isinstance(b, Block)
     ]
     assert [block.own == OWN_CODE for block in blocks] == [False, True, True, True, False]
+
+
+@given(st.lists(st.integers(0, 5), max_size=30), st.sets(st.integers(0, 5)))
+def test_gaps_are_counted_as_blocks_go_and_come_back(changed: list[int], lost: set[int]) -> None:
+    index, message = BlockIndex(), MessageBlocks("m")
+    blocks = index.add(message, Sections((Section("a line"),) * 6), observed=True)
+    text = CutText(0, [Gap(1, 1) if at in lost else block for at, block in enumerate(blocks)])
+    for at, block in enumerate(text.pieces):
+        if isinstance(block, Block):
+            block.cut, block.at = text, at
+    text.count_gaps()
+    for at in changed:
+        block = text.pieces[at]
+        if isinstance(block, Block):
+            (index.drop if block.is_kept else index.undrop)(block)
+    counted = text.gaps
+    text.count_gaps()
+    assert counted == text.gaps

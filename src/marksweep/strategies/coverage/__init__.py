@@ -437,6 +437,7 @@ class CoverageState:
             for at, piece in enumerate(text.pieces):
                 if isinstance(piece, Block):
                     piece.cut, piece.at = text, at
+            text.count_gaps()
         message.parts_kept = len(message.parts())
         message.know_form(_form(segment), message.blocks())
         self.messages[message.segment_id] = message

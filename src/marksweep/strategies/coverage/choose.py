@@ -24,7 +24,7 @@ import msgspec
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.model import Action
-from marksweep.strategies.coverage.index import Block, BlockIndex, CutText, MessageBlocks
+from marksweep.strategies.coverage.index import Block, BlockIndex, MessageBlocks
 from marksweep.strategies.mask import Trimmed
 
 FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
@@ -139,39 +139,24 @@ class Freed:
     def __init__(self, context: PlanningContext, messages: Sequence[MessageBlocks]) -> None:
         self._context = context
         self._messages = messages
-        self._gaps: dict[int, int] = {}
-        """How many gaps a text has, by its identity."""
         self._tokens: dict[int, int] = {}
         """Tokens freed of a message so far, by its index."""
 
     def without(self, i: int, block: Block) -> int:
         """Return how many tokens dropping a kept block of message `i` frees."""
         if not self._is_last(i):
-            return block.tokens - self._line(block, _gaps_made(block))
+            return block.tokens - _line_tokens(block)
         members = self._context.units.members(i)
         freed = sum([self._tokens.get(mate, 0) for mate in members])
         return sum([self._context.sizes[mate] for mate in members]) - freed
 
     def add(self, i: int, block: Block) -> None:
         """Count a block that is about to be dropped."""
-        made = _gaps_made(block)
-        self._tokens[i] = self._tokens.get(i, 0) + block.tokens - self._line(block, made)
-        if not block.is_frame:
-            self._gaps[id(block.cut)] = self.gaps_of(block.cut) + made
+        self._tokens[i] = self._tokens.get(i, 0) + block.tokens - _line_tokens(block)
 
     def remove(self, i: int, block: Block) -> None:
         """Stop counting a block that was dropped and is kept again."""
-        made = _gaps_made(block)
-        if not block.is_frame:
-            self._gaps[id(block.cut)] -= made
-        self._tokens[i] -= block.tokens - self._line(block, made)
-
-    def gaps_of(self, text: CutText) -> int:
-        """Return how many gaps a text has now."""
-        gaps = self._gaps.get(id(text))
-        if gaps is None:
-            gaps = self._gaps[id(text)] = text.gaps
-        return gaps
+        self._tokens[i] -= block.tokens - _line_tokens(block)
 
     def _is_last(self, i: int) -> bool:
         """Return whether a message has one block left, and nothing else of its unit is kept."""
@@ -181,16 +166,6 @@ class Freed:
             return False
         members = self._context.units.members(i)
         return not any(self._messages[mate].is_kept for mate in members if mate != i)
-
-    def _line(self, block: Block, made: int) -> int:
-        """Return the tokens of the line that stands for a kept block if it goes, for a gap made.
-
-        None stands there in a note: it only repeats what others say.
-        """
-        if block.is_frame or block.cut.is_note:
-            return 0
-        gaps = self.gaps_of(block.cut)
-        return _gap_tokens(gaps + made) - _gap_tokens(gaps)
 
 
 class Sweep:
@@ -337,7 +312,7 @@ class Sweep:
             return
         for at, frame in self._bare_frames(i):
             yield self._offer(at, frame)
-        if self._freed.gaps_of(block.cut) == 1:  # its line is paid for
+        if block.cut.gaps == 1:  # its line is paid for
             for other in block.cut.blocks():
                 if other.is_kept and other.number in self._deferred:
                     yield Offer(self._index.worth(other), other.number, i, other.tokens)
@@ -435,17 +410,14 @@ def _mean_worth(offers: Sequence[Offer]) -> float:
     return lost / max(1, sum([offer.tokens for offer in offers]))
 
 
-def _gaps_made(block: Block) -> int:
-    """Return how many gaps more its text has without a block: a gap beside it grows."""
-    if block.is_frame:
+def _line_tokens(block: Block) -> int:
+    """Return the tokens of the lines that stand for a kept block if it goes.
+
+    None stands there in a note: it only repeats what others say.
+    """
+    if block.is_frame or block.cut.is_note:
         return 0
-    text, at = block.cut, block.at
-    return 1 - text.is_gap(at - 1) - text.is_gap(at + 1)
-
-
-def _gap_tokens(gaps: int) -> int:
-    """Return the tokens of the lines that stand for the gaps of a text."""
-    return FIRST_GAP_TOKENS + gaps - 1 if gaps else 0
+    return block.cut.gaps_made(block.at) if block.cut.gaps else FIRST_GAP_TOKENS
 
 
 def _counted(number: int, one: str, more: str) -> str:

@@ -169,15 +169,21 @@ class CutText(msgspec.Struct):
     """Whether the agent wrote it."""
     is_note: bool = False
     """Whether it repeats blocks of other messages. No line stands for what goes of it."""
+    gaps: int = 0
+    """How many gaps it has."""
 
     def blocks(self) -> list[Block]:
         """Return the known blocks."""
         return [piece for piece in self.pieces if isinstance(piece, Block)]
 
-    @property
-    def gaps(self) -> int:
-        """How many gaps it has."""
-        return sum([self.is_gap(at) and not self.is_gap(at - 1) for at in range(len(self.pieces))])
+    def count_gaps(self) -> None:
+        """Count the gaps that it has."""
+        indices = range(len(self.pieces))
+        self.gaps = sum([self.is_gap(at) and not self.is_gap(at - 1) for at in indices])
+
+    def gaps_made(self, at: int) -> int:
+        """Return how many gaps more it has without what is at an index: a gap beside it grows."""
+        return 1 - self.is_gap(at - 1) - self.is_gap(at + 1)
 
     def is_gap(self, at: int) -> bool:
         """Whether something is left out at an index; nothing is beyond the ends."""
@@ -366,13 +372,17 @@ class BlockIndex:
     def drop(self, block: Block) -> None:
         """Drop a block. `undrop` is the exact inverse, in the reverse order."""
         block.is_kept = False
-        block.message.parts_kept -= not block.is_frame
+        if not block.is_frame:
+            block.message.parts_kept -= 1
+            block.cut.gaps += block.cut.gaps_made(block.at)
         block.hold_atoms(-1)
 
     def undrop(self, block: Block) -> None:
         """Undo a drop."""
         block.is_kept = True
-        block.message.parts_kept += not block.is_frame
+        if not block.is_frame:
+            block.message.parts_kept += 1
+            block.cut.gaps -= block.cut.gaps_made(block.at)
         block.hold_atoms()
 
     def remember(self, block: Block) -> None:
