@@ -281,14 +281,16 @@ def shortened(name: str, row: Row) -> None:
 
 
 def proxies_of(home: Path) -> list[int]:
-    """Find the proxies that work on a store in this home."""
+    """Find the proxies that `wrap` started on a store in this home."""
     found = []
+    store = f"MARKSWEEP_STORE={home / 'store.db'}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")
+            variables = (process / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"proxy" in words and str(home / "store.db").encode() in words:
+        if b"proxy" in words and store in variables:
             found.append(int(process.name))
     return found
 

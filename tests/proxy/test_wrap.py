@@ -54,6 +54,27 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
+LOOKING = """#!{python}
+import json, os, subprocess, sys
+from pathlib import Path
+server = json.load(open(sys.argv[sys.argv.index("--mcp-config") + 1]))["mcpServers"]["marksweep"]
+recall = [server["command"], *server["args"]]
+words = [*recall, *sys.argv]
+for process in Path("/proc").glob("[0-9]*/cmdline"):
+    try:
+        words += os.fsdecode(process.read_bytes()).split(chr(0))
+    except OSError:
+        pass
+environment = {{name: os.environ[name] for name in ("PATH", "HOME")}}
+found = subprocess.run(
+    [*(word for word in recall if word != "--mcp"), "m3"], capture_output=True, env=environment
+)
+said = {{"recalled": found.stdout.decode(), "error": found.stderr.decode()}}
+print(json.dumps({{"words": words, **said}}))
+"""
+"""Looks at the command lines of all processes, and runs the command that its model is given."""
+
+
 def wrapped(home: Path, upstream: str, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "ANTHROPIC_BASE_URL": upstream, "HOME": str(home)}
     environment["PATH"] = f"{home / 'bin'}:{os.environ['PATH']}"
@@ -149,18 +170,30 @@ def test_a_proxy_that_is_killed_resets_its_connections_and_is_started_again(home
     assert "the proxy died and was started again, 1 times" in " ".join(client.stderr.split())
 
 
+def test_no_command_line_says_where_the_store_is(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MARKSWEEP_STORE", str(home / "its secret.db"))
+    with serving(Upstream(0, lambda _: "")) as upstream:
+        wrapped(home, upstream.url, "--limit", "3k", "claude")
+        (home / "bin" / "claude").write_text(LOOKING.format(python=sys.executable))
+        done = wrapped(home, upstream.url, "claude")
+    found = json.loads(done.stdout)
+    assert not [word for word in found["words"] if "its secret" in word]
+    assert "content of file 0" in found["recalled"], found["error"]
+
+
 def test_a_proxy_that_dies_too_often_forwards_requests_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wrapping, "MAX_RESTARTS", 1)
     body = json.dumps({"model": "m", "messages": work("a task", 30)}).encode()
     with serving(Upstream(0, lambda _: "")) as upstream:
-        options = ["--limit", "3k", "--store", str(tmp_path / "store.db")]
-        options += ["--upstream", upstream.url]
+        options = ["--limit", "3k", "--upstream", upstream.url]
         once = httpx.Limits(max_keepalive_connections=0)
         transport = httpx.HTTPTransport(retries=6, limits=once)
         with (
-            Supervised(options, tmp_path / "log") as proxy,
+            Supervised(options, str(tmp_path / "store.db"), tmp_path / "log") as proxy,
             httpx.Client(transport=transport, timeout=30) as client,
         ):
             client.post(f"{proxy.url}/v1/messages", content=body)

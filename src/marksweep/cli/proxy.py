@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -141,13 +142,11 @@ def wrap(
     arguments = arguments[1:] if arguments[:1] == ("--",) else arguments
     tokens_in(limit)
     location = settings(store).store.location
-    asked = ["--limit", limit, "--store", location, "--keep-days", str(keep_days)]
+    asked = ["--limit", limit, "--keep-days", str(keep_days)]
     asked += ["--strategy", strategy] if strategy else []
     asked += ["--dry-run"] if dry_run else []
     asked += ["--rewrite-subscriptions"] if rewrite_subscriptions else []
-    place = within(Path.cwd(), location)
-    recall = [sys.executable, "-m", "marksweep", "swept", "--mcp", "--store", place]
-    done = run_wrapped(found, arguments, asked, recall, say)
+    done = run_wrapped(found, arguments, asked, within(Path.cwd(), location), say)
     if done.totals is not None:
         totals = done.totals
         say(
@@ -182,14 +181,29 @@ wrap.context_settings = {"allow_interspersed_args": False, "ignore_unknown_optio
 )
 @click.option("--mcp", is_flag=True, help="Serve it to an agent instead, over MCP on stdio.")
 @store_option
-def swept(what: tuple[str, ...], start: int, limit: int, mcp: bool, store: str | None) -> None:
+@click.option(
+    "--store-file",
+    hidden=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file that says which store: a location on the command line is seen by other users.",
+)
+def swept(
+    what: tuple[str, ...],
+    start: int,
+    limit: int,
+    mcp: bool,
+    store: str | None,
+    store_file: Path | None,
+) -> None:
     """Find what the proxy swept: by the id in its line, or by words.
 
     \b
     marksweep swept m6
     marksweep swept port of the proxy
     """
-    location = settings(store).store.location
+    location = settings(
+        os.fsdecode(store_file.read_bytes()) if store_file else store
+    ).store.location
     if mcp:
         _serve(location)
         return

@@ -57,10 +57,10 @@ def wrap(
     client: Client,
     arguments: Sequence[str],
     options: Sequence[str],
-    recall: Sequence[str],
+    store: str,
     say: Say,
 ) -> Wrapped:
-    """Run a client through a proxy with these options; `recall` is a command for its model."""
+    """Run a client through a proxy with these options, and give its model the tool `recall`."""
     binary = shutil.which(client.binary)
     if binary is None:
         raise NotFound(f"{client.binary} is not installed, or not on the PATH.")
@@ -72,9 +72,9 @@ def wrap(
     ):
         try:
             upstreams = client.upstreams(environment)
-            proxy = Supervised([*options, *_routes(upstreams)], Path(folder) / "proxy.log")
+            proxy = Supervised([*options, *_routes(upstreams)], store, Path(folder) / "proxy.log")
             running.enter_context(proxy)
-            place = Place(proxy.url, Path(folder), list(recall), environment)
+            place = Place(proxy.url, Path(folder), _recall(store, Path(folder)), environment)
             launch = client.launch(place, upstreams, arguments)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client runs
             is_known = isinstance(error, MarksweepError | OSError)
@@ -90,6 +90,16 @@ def wrap(
             except OSError as error:
                 say(f"what {client.binary} wrote cannot be copied to {launch.folder.real}: {error}")
         return Wrapped(status, proxy.totals(), proxy.restarts)
+
+
+def _recall(store: str, folder: Path) -> list[str]:
+    """Return the command that serves `recall`.
+
+    The store may be a URL with a password, and other users see the words of a command.
+    """
+    file = folder / "store"
+    file.write_bytes(os.fsencode(store))
+    return [sys.executable, "-m", "marksweep", "swept", "--mcp", "--store-file", str(file)]
 
 
 def _routes(upstreams: Upstreams) -> list[str]:
@@ -161,13 +171,13 @@ class _Signals:
 class Supervised:
     """A proxy in another process, restarted if it dies."""
 
-    def __init__(self, options: Sequence[str], log: Path) -> None:
+    def __init__(self, options: Sequence[str], store: str, log: Path) -> None:
         self._options = list(options)
         self._log = log
         self._lock = threading.Lock()
         self._is_ending = False
         self.restarts = 0
-        self._environment = dict(os.environ)
+        self._environment = {**os.environ, "MARKSWEEP_STORE": store}
         self._process = self._start(0)
         self.url, self.page = self._addresses(self._process)
         self._environment["MARKSWEEP_TOKEN"] = self.page.partition("#")[2]
