@@ -206,8 +206,20 @@ MUTANTS = (
     Mutant(
         "coverage: every long call of a tool is worth something by itself",
         "strategies/coverage/index.py",
-        "                old.own = 0.0",
-        "                pass",
+        "old.own = max(worths.values(), default=0.0)",
+        "old.own = max(old.own, *worths.values(), 0.0)",
+    ),
+    Mutant(
+        "coverage: a call that was made before is like any other",
+        "strategies/coverage/index.py",
+        "0.0 if is_new else CALLED_AGAIN",
+        "0.0",
+    ),
+    Mutant(
+        "coverage: a message that is cut anew repeats its calls",
+        "strategies/coverage/index.py",
+        "is_new = before is None or before.message.segment_id == frame.message.segment_id",
+        "is_new = before is None",
     ),
     Mutant(
         "sections: a heading is left alone",

@@ -15,7 +15,14 @@ from marksweep.strategies.coverage.choose import (
     _lost_atoms,
     choose,
 )
-from marksweep.strategies.coverage.index import OWN_CODE, Block, BlockIndex, CutText, MessageBlocks
+from marksweep.strategies.coverage.index import (
+    CALLED_AGAIN,
+    OWN_CODE,
+    Block,
+    BlockIndex,
+    CutText,
+    MessageBlocks,
+)
 from marksweep.strategies.coverage.text import atoms_of
 
 
@@ -237,26 +244,61 @@ def test_the_agents_words_are_worth_more_where_hardly_anybody_else_says_anything
     assert worth_of_words(90_000) < 1.3 * worth_of_words(10**9)
 
 
+def called(
+    index: BlockIndex, *calls: tuple[str, ...], name: str = "", is_long: bool = True
+) -> Block:
+    """Add a message with calls, each the name of a tool and what it is called with."""
+    index.step()
+    message = MessageBlocks(name or f"m{index.now}")
+    frame = index.add_whole(message, "so", 200, observed=False)
+    frame.is_frame = True
+    frame.own = 0.0
+    index.call(frame, calls, is_long=is_long)
+    return frame
+
+
 def test_the_last_long_call_of_each_tool_is_worth_something_by_itself() -> None:
     index = BlockIndex()
-
-    def called(*tools: str, is_long: bool = True) -> Block:
-        frame = index.add_whole(MessageBlocks("m"), "so", 200, observed=False)
-        frame.is_frame = True
-        frame.own = 0.0
-        index.call(frame, tools, is_long=is_long)
-        return frame
-
-    first, both = called("plan"), called("plan", "edit")
+    first = called(index, ("plan", "one"))
+    both = called(index, ("plan", "two"), ("edit", "one"))
     assert first.own == 0 < both.own
-    called("edit")
+    called(index, ("edit", "two"))
     assert both.own > 0, "it still has the last call of plan"
-    short = called("plan", is_long=False)
+    short = called(index, ("plan", "three"), is_long=False)
     assert both.own == short.own == 0
-    forgotten = called("plan")
+    forgotten = called(index, ("plan", "four"))
     index.drop(forgotten)
     index.release(forgotten)
     assert forgotten.own == 0
+
+
+def test_a_call_that_was_made_before_is_worth_something_by_itself() -> None:
+    index = BlockIndex()
+    first = called(index, ("bash", "make"), is_long=False)
+    other = called(index, ("bash", "make test"), is_long=False)
+    assert first.own == other.own == 0
+    again = called(index, ("bash", "make"), is_long=False)
+    assert again.own == CALLED_AGAIN
+    third = called(index, ("bash", "make"), ("edit", "a file"))
+    assert again.own == 0 < OWN_CODE < third.own
+    called(index, ("bash", "ls"))
+    assert third.own == CALLED_AGAIN, "another call of the tool does not make it less likely"
+    twice = called(index, ("bash", "pwd"), ("bash", "pwd"), is_long=False)
+    assert twice.own == 0, "it was not made before"
+
+
+def test_a_message_that_is_cut_anew_does_not_repeat_its_calls() -> None:
+    index = BlockIndex()
+    called(index, ("bash", "make"), name="m", is_long=False)
+    assert called(index, ("bash", "make"), name="m", is_long=False).own == 0
+
+
+def test_of_forgotten_calls_nothing_is_known() -> None:
+    index = BlockIndex()
+    first = called(index, ("bash", "make"), ("bash", "make test"), is_long=False)
+    index.drop(first)
+    index.release(first)
+    assert called(index, ("bash", "make"), is_long=False).own == 0
 
 
 def test_what_the_agent_wrote_does_not_come_back_beside_a_copy_of_it() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from marksweep.messages import Text
-from marksweep.strategies.coverage.text import Kind, acted_on, atoms_of
+from marksweep.messages import FunctionCall, Message, Part, Role, Text, texts_of
+from marksweep.strategies.coverage.text import Kind, acted_on, atoms_of, calls_of
 
 
 def found(text: str, kind: Kind) -> set[str]:
@@ -52,3 +52,15 @@ def test_an_agent_acts_on_all_of_its_code_and_on_the_names_it_says() -> None:
     assert set(acted_on([said(answer)])) == {"HAT001"}
     assert "ticket" not in acted_on([said(f"{answer}\n```\ncancel flight\n```")])
     assert "cancel" in acted_on([said(f"{answer}\n```\ncancel flight\n```")])
+
+
+def test_calls_differ_by_all_that_they_are_called_with() -> None:
+    def edit(new: str, name: str) -> Part:
+        return Part(function_call=FunctionCall(name, "edit", {"path": "a.py", "new": new}))
+
+    long = "return the port of the proxy\n" * 10
+    parts = (Part(text="Now:"), edit(long, "c1"), edit(f"{long}.", "c2"), edit("x = 1", "c3"))
+    calls = calls_of([*texts_of(Message(Role.MODEL, parts, "m"))])
+    assert calls == [["edit", "a.py", long], ["edit", "a.py", f"{long}."], ["edit", "a.py\nx = 1"]]
+    bare = Message(Role.MODEL, (Part(function_call=FunctionCall("c", "list", {})),), "m")
+    assert calls_of([*texts_of(bare)]) == [["list"]]

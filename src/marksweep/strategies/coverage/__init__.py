@@ -48,7 +48,7 @@ from marksweep.sections import (
 )
 from marksweep.strategies.coverage.choose import ECONOMY, QUALITY, Setting, Sweep
 from marksweep.strategies.coverage.index import FENCE, Block, BlockIndex, CutText, MessageBlocks
-from marksweep.strategies.coverage.text import acted_on, tools_of
+from marksweep.strategies.coverage.text import acted_on, calls_of
 from marksweep.strategies.mask import Texts, Trimmed
 from marksweep.tokens import count
 
@@ -415,7 +415,7 @@ class CoverageState:
             message.frame.is_frame = True
             message.frame.own = 0.0
             if has_calls:
-                index.call(message.frame, tools_of(texts), is_long=tokens >= BULKY_TOKENS)
+                index.call(message.frame, calls_of(texts), is_long=tokens >= BULKY_TOKENS)
         return self._settle(message, segment)
 
     def _paragraphs(self, text: Text) -> Sections:

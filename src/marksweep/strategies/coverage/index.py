@@ -56,6 +56,11 @@ long: a list of things to do is written again with one of them done, a file with
 Words are divided by the share that others have of the conversation: where an agent only talks,
 its newest words are what it goes on from, and hardly anything else is there to keep.
 """
+CALLED_AGAIN = 0.1
+"""The same for the last of calls that are equal: a build, a test. It is made again, as it was.
+
+Higher keeps such calls longer, however little else fits.
+"""
 LEAST_OTHERS = 0.1
 """Share that others have at least, for OWN_WORDS."""
 FIRST_OTHERS = 400
@@ -276,10 +281,13 @@ class BlockIndex:
         self._fresh: list[Atom] = []
         """The atoms of this step."""
         self._idle_atoms = 0
-        self._last_calls: dict[str, Block] = {}
-        """The frame of the last message that called a tool, by the tool's name."""
-        self._last_of: dict[int, int] = {}
-        """Of how many tools a frame has the last call, by its number."""
+        self._last_calls: dict[str | bytes, Block] = {}
+        """The frame of the last message that called a tool, or made the same call.
+
+        By the tool's name, or a digest of the call.
+        """
+        self._worths: dict[int, dict[str | bytes, float]] = {}
+        """What a frame is worth by each of its calls that is the last, by its number."""
         self._own_words = 0
         """Characters of what the agent said, without calls and code."""
         self._others = FIRST_OTHERS
@@ -347,22 +355,32 @@ class BlockIndex:
         self._own_words += own_words
         self._others += others
 
-    def call(self, frame: Block, tools: Iterable[str], *, is_long: bool) -> None:
-        """Record that a message calls tools: what called them before is no longer the last."""
-        for tool in dict.fromkeys(tools):
-            self._forget_call(tool)
-            self._last_calls[tool] = frame
-            self._last_of[frame.number] = self._last_of.get(frame.number, 0) + 1
-        if is_long:
-            frame.own = OWN_CODE
+    def call(self, frame: Block, calls: Iterable[Sequence[str]], *, is_long: bool) -> None:
+        """Record the calls of a message: the name of each tool, then what it is called with."""
+        keys = [(call[0], _digest("\n".join(call))) for call in calls]
+        known = {key: self._last_calls.get(key) for _, key in keys}
+        for tool, key in keys:
+            before = known[key]
+            is_new = before is None or before.message.segment_id == frame.message.segment_id
+            self._take_over(tool, frame, OWN_CODE if is_long else 0.0)
+            self._take_over(key, frame, 0.0 if is_new else CALLED_AGAIN)
 
-    def _forget_call(self, tool: str) -> None:
-        old = self._last_calls.pop(tool, None)
+    def _take_over(self, key: str | bytes, frame: Block, worth: float) -> None:
+        """Note the last call of its kind: the one before it is worth nothing by itself."""
+        self._forget_call(key)
+        self._last_calls[key] = frame
+        worths = self._worths.setdefault(frame.number, {})
+        worths[key] = worth
+        frame.own = max(worths.values())
+
+    def _forget_call(self, key: str | bytes) -> None:
+        old = self._last_calls.pop(key, None)
         if old is not None:
-            self._last_of[old.number] -= 1
-            if not self._last_of[old.number]:
-                del self._last_of[old.number]
-                old.own = 0.0
+            worths = self._worths[old.number]
+            del worths[key]
+            old.own = max(worths.values(), default=0.0)
+            if not worths:
+                del self._worths[old.number]
 
     def act(self, atoms: Atoms) -> None:
         """Record what the agent acted on."""
@@ -406,9 +424,8 @@ class BlockIndex:
 
     def release(self, block: Block) -> None:
         """Remove all references to a block that is neither kept nor remembered."""
-        if block.number in self._last_of:
-            for tool in [tool for tool, last in self._last_calls.items() if last is block]:
-                self._forget_call(tool)
+        for call in [*self._worths.get(block.number, ())]:
+            self._forget_call(call)
         for atom in block.atoms:
             if atom.newest is block:
                 atom.newest = None
@@ -518,5 +535,5 @@ class BlockIndex:
             self._idle_atoms = min(len(idle), MAX_IDLE_ATOMS)
 
 
-def _digest(form: str) -> bytes:
-    return blake2b(form.encode(errors="surrogatepass"), digest_size=16).digest()
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()

@@ -121,10 +121,15 @@ def acted_on(texts: Sequence[Text]) -> Atoms:
     return {atom: kind for atom, kind in atoms_of(said).items() if kind is Kind.NAME}
 
 
-def tools_of(texts: Sequence[Text]) -> list[str]:
-    """Return the names of the tools that are called."""
-    calls = [text.words for text in texts if text.is_call and not text.is_argument]
-    return [call.partition("\n")[0] for call in calls]
+def calls_of(texts: Sequence[Text]) -> list[list[str]]:
+    """Return each call: the name of its tool, then what it is called with."""
+    calls: dict[int, list[str]] = {}
+    for text in texts:
+        if text.is_argument:
+            calls.setdefault(text.part, []).append(text.words)
+        elif text.is_call:
+            calls[text.part] = [*text.words.split("\n", 1), *calls.get(text.part, ())]
+    return [*calls.values()]
 
 
 def _asked(text: Text) -> str:
