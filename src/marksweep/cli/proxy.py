@@ -201,9 +201,8 @@ def swept(
     marksweep swept m6
     marksweep swept port of the proxy
     """
-    location = settings(
-        os.fsdecode(store_file.read_bytes()) if store_file else store
-    ).store.location
+    named = os.fsdecode(store_file.read_bytes()) if store_file else store
+    location = settings(named).store.location
     if mcp:
         _serve(location)
         return
