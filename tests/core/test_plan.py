@@ -108,6 +108,26 @@ def test_what_is_left_of_trimmed_and_summarized_segments_is_a_blocker_too() -> N
     )
 
 
+def test_without_a_target_what_is_refused_counts_once_and_as_it_is_left() -> None:
+    pair = (Reference("call", Link.ANSWERS, Hold.PAIRED),)
+    segments = (
+        segment("call", policy=GCPolicy.LOCKED, tokens=10),
+        segment("result", references=pair, tokens=100),
+        segment("x", tokens=7),
+    )
+    script = Scripted(
+        ("result", Action.MASK, segment("result", references=pair, tokens=4)),
+        ("result", Action.STASH, None),
+        (("result", "x"), Action.COMPRESS, segment("s", tokens=1)),
+    )
+    context = PlanningContext.of(snapshot(*segments), Focus(now=NOW), None)
+    found = make_plan(context, script)
+    assert found.size_after == 21
+    assert sum(blocker.size for blocker in found.blockers) == 21 - found.target_size
+    assert found.target_size == 0
+    assert sum(blocker.segments for blocker in found.blockers) == 3
+
+
 def test_a_unit_goes_as_a_whole() -> None:
     pair = (Reference("call", Link.ANSWERS, Hold.PAIRED),)
     segments = (segment("call"), segment("result", references=pair), segment("x"))

@@ -420,9 +420,8 @@ class PlanBuilder:
         """Return the target; without one, the size if everything proposed were taken."""
         if self._candidates.target is not None:
             return self._candidates.target
-        sizes = self._candidates.sizes
-        refused = {i for members in self._refused for i in members if self._taken[i] != _GONE}
-        return self.left - sum(sizes[i] for i in refused)
+        refused = {i for members in self._refused for i in members}
+        return self.left - sum([self._left_of(i) or 0 for i in refused])
 
     def _price(self, prices: Prices | None) -> Cost:
         """Compute what the sweep costs the prompt cache, if the whole prompt is known."""
@@ -436,12 +435,11 @@ class PlanBuilder:
     def _blockers(self) -> tuple[Blocker, ...]:
         """List all that is left, by the reason why it is, largest first."""
         candidates, tally = self._candidates, _Tally()
-        left = self._sizes_left()
         for unit in candidates.units:
-            staying = [i for i in unit if i in left]
+            staying = {i: size for i in unit if (size := self._left_of(i)) is not None}
             reason = candidates.reason_to_keep(unit) if staying else None
-            for i in staying:
-                tally.add(reason or (_TRIMMED if i in self._edits else _NOT_OFFERED), left[i])
+            for i, size in staying.items():
+                tally.add(reason or (_TRIMMED if i in self._edits else _NOT_OFFERED), size)
         for draft in self._drafts:
             if draft is not None and draft.action not in IN_PLACE and draft.replacement is not None:
                 tally.add("stands for what went", draft.replacement.tokens)
@@ -453,22 +451,25 @@ class PlanBuilder:
     def _refusals(self) -> tuple[Blocker, ...]:
         """List what was proposed but may not go."""
         candidates, tally = self._candidates, _Tally()
-        for members in sorted(self._refused):
-            size = sum([candidates.sizes[i] for i in members])
-            tally.add(candidates.reason_to_keep(members) or _NOT_OFFERED, size, len(members))
+        refused = {i: members for members in sorted(self._refused) for i in members}
+        for i, members in refused.items():
+            size = self._left_of(i)
+            if size is not None:
+                tally.add(candidates.reason_to_keep(members) or _NOT_OFFERED, size)
         return tally.largest()
 
-    def _sizes_left(self) -> dict[int, int]:
-        """Return the size of each segment that stays, as the steps leave it."""
-        sizes = self._candidates.sizes
-        left = {i: size for i, size in enumerate(sizes) if self._taken[i] != _GONE}
-        for i, n in self._edits.items():
-            edit = self._drafts[n]
-            if edit is not None and edit.action in IN_PLACE:
-                left[i] -= edit.size
-            else:  # its summary is counted as what stands for it
-                del left[i]
-        return left
+    def _left_of(self, i: int) -> int | None:
+        """Return the size of a segment as the steps leave it; None if it goes.
+
+        One that was replaced by a summary goes: what stands for it is counted by itself.
+        """
+        if self._taken[i] == _GONE:
+            return None
+        size, n = self._candidates.sizes[i], self._edits.get(i)
+        edit = self._drafts[n] if n is not None else None
+        if edit is None:
+            return size
+        return size - edit.size if edit.action in IN_PLACE else None
 
     def _whole_units(self, members: tuple[int, ...]) -> tuple[int, ...]:
         units = self._candidates.units
