@@ -394,8 +394,14 @@ MUTANTS = (
     Mutant(
         "plan: what was trimmed does not block",
         "core/plan.py",
-        "enumerate(sizes) if self._taken[i] != _GONE}",
-        "enumerate(sizes) if not self._taken[i]}",
+        "        if self._taken[i] == _GONE:\n            return None",
+        "        if self._taken[i]:\n            return None",
+    ),
+    Mutant(
+        "plan: what was trimmed is refused at its full size",
+        "core/plan.py",
+        "return size - edit.size if edit.action in IN_PLACE else None",
+        "return size if edit.action in IN_PLACE else None",
     ),
     Mutant(
         "notes: the head goes with the first excerpt",
