@@ -17,7 +17,7 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
-from operator import neg
+from operator import attrgetter, neg
 
 import msgspec
 
@@ -187,7 +187,7 @@ class Sweep:
         """Tokens that must stay."""
         self._blocks: dict[int, Block] = {}
         """The blocks that may go, by number."""
-        self._offers = sorted(self._all_offers())
+        self._offers = sorted(self._all_offers(), key=attrgetter("worth"))
         """What may be dropped, lowest worth first."""
 
     def choose(self, target_tokens: int, setting: Setting) -> int:
