@@ -198,6 +198,29 @@ def test_a_result_that_stays_with_a_locked_message_is_trimmed_at_once(name: str)
     collect_twice(name, read(history, "anthropic").messages, target=0, recent=0)
 
 
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_line_that_fits_no_target_but_for_the_notice_is_not_put(name: str) -> None:
+    """The second collection would aim at the whole target, and take the line away."""
+
+    def read_all(*results: str) -> Answered:
+        return Answered(calls=tuple(Call("read", {"path": "a.py"}, each) for each in results))
+
+    words = "all " * 41 + "!"
+    lines = {n: f"line of output {n}\n" * n for n in (31, 50, 55)}
+    beats = (
+        Said(words),
+        Answered(""),
+        read_all("fix the parser", "fix the parser", lines[50]),
+        read_all(lines[31], lines[50], lines[55]),
+        Said("fix the parser"),
+        read_all(words),
+        Answered(""),
+    )
+    history = read(render_script(Script(beats), "openai_chat"), "openai_chat").messages
+    for target in range(9, 14):
+        collect_twice(name, history, target, recent=1)
+
+
 @pytest.mark.parametrize("name", ["gc_budget", "gc_summarize"])
 def test_a_notice_is_not_put_between_a_call_and_its_result(name: str) -> None:
     """Where a result that answers no call was between them, and went."""

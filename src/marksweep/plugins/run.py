@@ -34,7 +34,7 @@ from marksweep.messages import (
     turn_name,
     turn_number,
 )
-from marksweep.model import IN_PLACE, GCPolicy, Hold, Plan, Pressure, Snapshot, utc_now
+from marksweep.model import IN_PLACE, Action, GCPolicy, Hold, Plan, Pressure, Snapshot, utc_now
 from marksweep.plugins.base import ContextUsage, GCConfig, GCRemovalItem, GCTriggerReason
 from marksweep.plugins.options import Notice, Options
 from marksweep.stores.memory import MemoryStore
@@ -203,12 +203,15 @@ class Run:
             yields=yields,
             is_cache_cold=self.request.usage.get("is_cache_cold", False),
         )
-        if self._notifies and self._target < context.held() <= self._full_target:
-            self._notifies = False  # a notice would be what misses the target
-            context = context.aiming_at(self._full_target)
         last_resort = FitByTrimming(self.heap.texts, self.heap.trimmed)
         lines = self.heap.gaps() if self.counts is None else None  # a host cannot count a line
-        return make_plan(context, strategy, last_resort=last_resort, lines=lines)
+        plan = make_plan(context, strategy, last_resort=last_resort, lines=lines)
+        is_missed = plan.size_after > self._target
+        if self._notifies and is_missed and _without_lines(plan) <= self._full_target:
+            self._notifies = False  # a notice would be what misses the target
+            context = context.aiming_at(self._full_target)
+            plan = make_plan(context, strategy, last_resort=last_resort, lines=lines)
+        return plan
 
     def carry_out(self, plan: Plan, removed: Sequence[GCRemovalItem]) -> None:
         """Do what a plan says; the history and its tokens are then new.
@@ -391,6 +394,12 @@ def due(usage: ContextUsage, config: GCConfig) -> GCTriggerReason | None:
     if config.continuous and used > limits.target:
         return GCTriggerReason.CONTINUOUS
     return None
+
+
+def _without_lines(plan: Plan) -> int:
+    """Return what a plan leaves, but for the lines that stand for what it sweeps."""
+    swept = [step.replacement for step in plan.steps if step.action is Action.STASH]
+    return plan.size_after - sum([line.tokens for line in swept if line is not None])
 
 
 def _notice_number(message: Message) -> int:
